@@ -73,7 +73,7 @@ def command(host: str, port: int, read_only: bool, registry_url: str | None, boo
     else:
         click.echo(f"console of {bootstrap}: {server.url}")
     sys.stdout.flush()
-    # A wait without a timeout would not end for a signal that arrives just before it.
+    # A wait without a timeout would not end for a signal that arrives just before the wait.
     while not received:
         time.sleep(SIGNAL_CHECK_S)
     server.close()

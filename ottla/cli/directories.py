@@ -141,7 +141,7 @@ def document(said: dict[str, Any]) -> str:
 
 
 def _handed_over(plan: GraduationPlan) -> list[TopicBytes]:
-    """Return the topics, without internal topics that are empty."""
+    """Return the converted topics, without empty internal topics."""
     topics = []
     for topic in sorted(plan.state.topics.values(), key=lambda t: t.name):
         size = sum(s for n, files in plan.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)

@@ -11,8 +11,8 @@ from ottla.broker.config.first_topic import FirstTopic
 
 VARIABLE: Final = "KAFKA_CREATE_TOPICS"
 SEPARATOR_VARIABLE: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
-"""The variable with the separator of topics in `VARIABLE`. In wurstmeister's image its value is a regular expression, here plain
-text with ``\\n`` for a newline."""
+"""The variable with the separator of topics in ``KAFKA_CREATE_TOPICS``. In wurstmeister's image its value is a regular expression,
+here plain text with ``\\n`` for a newline."""
 MAX_PARTITIONS_DIGITS: Final = 6
 WANTED: Final = "give NAME:PARTITIONS[:KEY=VALUE], as in orders:3:cleanup.policy=compact"
 

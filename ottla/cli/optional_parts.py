@@ -55,8 +55,8 @@ def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
 def optional_parts(
     clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_control_api: bool, has_registry: bool = False
 ) -> OptionalParts:
-    """Create the control API, clock, faults and schema registry that the options select. Modules of other parts are not imported.
-    Raises `Refused`."""
+    """Create the control API, clock, faults and schema registry that the options select. Only the modules of selected parts are
+    imported. Raises `Refused`."""
     from ottla.broker.process.optional_parts import OptionalParts
 
     manual = _clock(clock)

@@ -114,7 +114,7 @@ def with_timeout(command: C) -> C:
 
 @contextmanager
 def cluster_at(bootstrap: str, timeout_s: float, config: Path | None = None) -> Iterator[KafkaClient]:
-    """Yield a client of the cluster. A `ClientError` in the block ends the command with one line. From now on Ctrl-C raises
+    """Yield a client of the cluster. A `ClientError` in the block ends the command with one line. From this call on Ctrl-C raises
     KeyboardInterrupt. ``config`` replaces the file of ``--command-config``."""
     from ottla.cli.command_config import connecting, has_command_config
     from ottla.client import ClientError, KafkaClient

@@ -142,11 +142,11 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     is_flag=True,
     help="With --brokers, restart nodes that end unexpectedly, after a delay that grows from 1 s to 60 s.",
 )
-# `ottla.Broker` passes the next three options to the broker that it starts.
+# `ottla.Broker` passes --owner-pid, --takes-commands and --owned-directory to its broker.
 @click.option("--owner-pid", type=int, hidden=True)
 @click.option("--takes-commands", is_flag=True, hidden=True)
 @click.option("--owned-directory", type=PATH, hidden=True)
-# The container image passes lines for the broker to print after its JSON line.
+# With --started-line the container image lets the broker print lines after its JSON line.
 @click.option("--started-line", "started_lines", multiple=True, hidden=True)
 @click.option(
     "--ready-file",
@@ -246,7 +246,6 @@ def _configuration(
 
 
 def _without_effect(names: Collection[str]) -> list[str]:
-    """Return the settings that have no effect."""
     if not names:
         return []
     # Imported here, because most brokers start without settings.

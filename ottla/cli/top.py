@@ -122,7 +122,7 @@ def _keys() -> Iterator[Any]:
         return False
 
     try:
-        # In this mode Ctrl-C still raises KeyboardInterrupt.
+        # In cbreak mode Ctrl-C still raises KeyboardInterrupt.
         tty.setcbreak(descriptor)
         yield pressed
     finally:

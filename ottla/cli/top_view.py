@@ -127,7 +127,7 @@ def compared(before: Sample, now: Sample, *, internal: bool) -> TopView:
     totals: dict[str, int] = {}
     for (topic, index), end in now.ends.items():
         totals[topic] = totals.get(topic, 0) + end
-        # The partitions of a recreated topic begin at offset 0, so their ends may decrease.
+        # The partitions of a recreated topic begin at offset 0, so log end offsets may decrease.
         written[topic] = written.get(topic, 0) + max(0, end - before.ends.get((topic, index), end))
     topics = [
         TopicRow(name=name, partitions=count, end=totals.get(name, 0), written_per_s=per_s(written.get(name, 0)))

@@ -52,7 +52,6 @@ class ClientView:
 
     @cached_property
     def _metadata(self) -> MetadataResponse:
-        """The metadata of all topics that the user may describe."""
         return self._kept.get(
             "topics",
             lambda: self._brokers.until_final("asking for the topics", lambda: self._brokers.metadata(None)),

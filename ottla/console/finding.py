@@ -13,7 +13,7 @@ FOUND_SHOWN: Final = 10
 
 
 def found(asked: Asked) -> dict[str, Any]:
-    """Return the names that contain the text. Names that begin with it come first, then short names."""
+    """Return the names that contain the text. Names that begin with the text come first, then short names."""
     match = asked.query.get("match", "").lower()
     groups, transactions = asked.view.groups(), asked.view.transactions()
     return {

@@ -70,7 +70,7 @@ class SearchedPartition:
         if not self._batches:
             return self.high if self.newest_first else self.low
         header = self._batches[0][0]
-        # A batch may extend beyond `limits`, because a page may begin inside of it.
+        # A batch may extend beyond `limits`, because a page may begin inside of a batch.
         return min(header.next_offset, self.limits[1]) if self.newest_first else max(header.base_offset, self.limits[0])
 
     def begin_chunk(self) -> int:
@@ -96,7 +96,7 @@ class SearchedPartition:
                 self._batches.append((header, batch))
         self._read_bytes += len(data.records or b"")
         if at < high and self._read_bytes >= CHUNK_BYTES and self.newest_first and high - low > 1:
-            # The batches exceed `CHUNK_BYTES` before the newest records, which come first, so fetch the chunk's last batch alone.
+            # The newest records come first, but older batches exceed `CHUNK_BYTES`, so fetch the chunk's last batch alone.
             self._batches.clear()
             self._size = 1
             return self.begin_chunk()
@@ -108,7 +108,7 @@ class SearchedPartition:
     def _end_chunk(self, reached: int) -> None:
         if self.newest_first:
             self._batches.reverse()
-            # The first batch may begin before the chunk. The next chunk ends at that batch, to read it only once.
+            # The first batch may begin before the chunk. The next chunk ends at that batch, to read the batch only once.
             self.high = min(reached, self._batches[-1][0].base_offset) if self._batches else reached
             self.high = max(self.low, self.high)
         else:

@@ -136,7 +136,7 @@ class OpenPage:
         return not self._reach.is_closed.is_set()
 
     def asked(self) -> Asked:
-        """Return the arguments with which the page reads its values once."""
+        """Return the `Asked` for one update of the page."""
         return Asked(
             query=self._query,
             view=self._view_of(self._connected),

@@ -51,11 +51,11 @@ async def _add(controlled: ControlledBroker, faults: list[Fault]) -> Any:
 
 
 def _check_listeners(controlled: ControlledBroker, faults: list[Fault]) -> None:
-    """Raise `CommandRefused` for a fault that would never fail a TLS handshake, because no listener can be added later."""
+    """Raise `CommandRefused` for a fault whose TLS listener does not exist, because no listener can be added later."""
     patterns = [fault.listener for fault in faults if fault.fail_handshake]
     if not patterns:
         return
-    # Imported here, because few brokers have such a fault.
+    # Imported here, because few faults fail TLS handshakes.
     from ottla.broker.view.brokers import tls_listeners
 
     names = tls_listeners(controlled.broker)

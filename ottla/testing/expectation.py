@@ -22,7 +22,7 @@ MAX_LINES: Final = 10
 WINDOW: Final = 200
 """Maximum number of expected and of actual records that are aligned after the first difference."""
 MAX_MOVED: Final = 300
-"""Maximum number of expected values for which `_assign` reassigns values, because each may take a level of recursion."""
+"""Maximum number of expected values with which `_assign` reassigns records, because each value may take a level of recursion."""
 CONTEXT: Final = 3
 """Number of equal records that are shown before the first difference."""
 
@@ -93,7 +93,8 @@ class Expectation:
 
     def _aligned(self, expected: list[Any], records: list[ConsumedRecord]) -> list[_Block]:
         """Align two lists. Returns blocks of missing, unexpected and equal records, in this order."""
-        # A record gets the number of the first expected value that it matches, or a unique number.
+        # `SequenceMatcher` compares numbers. A record gets the number of the first expected value that it matches, or a unique
+        # number.
         numbers = [next(i for i, other in enumerate(expected) if other is one or _same(other, one)) for one in expected]
         found = [
             next((i for i, one in enumerate(expected) if self.matches(one, record)), -1 - at) for at, record in enumerate(records)
@@ -151,8 +152,8 @@ class Expectation:
     def _assign(
         self, number: int, expected: list[Any], records: list[ConsumedRecord], owner: dict[int, int], tried: set[int]
     ) -> bool:
-        """Assign a record to an expected value, reassigning other expected values if needed (Kuhn's algorithm). Otherwise a pattern
-        that matches many records could take the only record that another pattern matches."""
+        """Assign a record to an expected value, reassigning the records of other values if needed (Kuhn's algorithm). Otherwise a
+        pattern that matches many records could take the only record that another pattern matches."""
         for at, record in enumerate(records):
             if at in tried or not self.matches(expected[number], record):
                 continue

@@ -19,7 +19,7 @@ MAX_FILE_NAME = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """A test's broker, and its state before the test."""
+    """A test's broker, and the broker's state before the test."""
 
     broker: Broker
     logged_lines: int
@@ -33,7 +33,7 @@ BROKER = pytest.StashKey[Before]()
 
 
 def _report_section(item: pytest.Item, phase: str, before: Before) -> tuple[str, str] | None:
-    """Return the newest events on the broker since the test's start. A file in pytest's temporary directory has all of them."""
+    """Return the newest events on the broker since the test's start. A file in pytest's temporary directory has all events."""
     from ottla.testing.report import failure_report
 
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", item.nodeid)[-MAX_FILE_NAME:]

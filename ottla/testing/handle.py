@@ -230,7 +230,7 @@ class Broker:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
             if self.clock.is_manual:
-                # The time of a manual clock changes only when the clock is advanced.
+                # The time of a manual clock changes only by `BrokerClock.advance`.
                 self.clock.last_ms = self.clock.now_ms
         return self
 

@@ -30,7 +30,7 @@ def _faults(broker: Broker | RemoteFaults) -> RemoteFaults:
     return broker if isinstance(broker, RemoteFaults) else broker.faults
 
 
-# producers
+# failures of producers
 
 
 def produce_response_lost(broker: Broker | RemoteFaults, topic: str = _ANY, *, times: int = 1) -> RemoteFault:
@@ -71,7 +71,7 @@ def topic_forbidden(broker: Broker | RemoteFaults, topic: str = _ANY, *, times: 
     return _faults(broker).error(api=Api.PRODUCE, topic=topic, code=Code.TOPIC_AUTHORIZATION_FAILED, times=times)
 
 
-# transactions
+# failures of transactions
 
 
 def commit_response_lost(broker: Broker | RemoteFaults, transactional_id: str = _ANY, *, times: int = 1) -> RemoteFault:
@@ -110,7 +110,7 @@ def transaction_timeout(broker: Broker, seconds: int = 61) -> None:
     broker.clock.advance(f"{seconds}s")
 
 
-# consumers and groups
+# failures of consumers and groups
 
 
 def rebalance(broker: Broker | RemoteFaults, group: str, *, times: int = 1) -> RemoteFault:
@@ -154,11 +154,11 @@ def fetch_connection_lost(broker: Broker | RemoteFaults, topic: str = _ANY, *, t
     return _faults(broker).cut("before", api=Api.FETCH, topic=topic, times=times)
 
 
-# the broker
+# failures of the broker
 
 
 def slow_broker(broker: Broker | RemoteFaults, ms: float = 500, **which: Unpack[Conditions]) -> RemoteFault:
-    """Each response of matching requests, by default of all, is late. An application must not treat a late response as a failure
-    before its own timeout."""
+    """Each response to a matching request, by default to any request, is late. An application must not treat a late response as a
+    failure before its own timeout."""
     which.setdefault("times", None)
     return _faults(broker).delay(answer_ms=ms, **which)

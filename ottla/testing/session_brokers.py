@@ -38,7 +38,7 @@ class BrokerRequest:
     broker_count: int = 1
     security: str | None = None
     users: tuple[tuple[str, str | None], ...] = ()
-    """Names with passwords; without passwords for clients with certificates."""
+    """User names with passwords; None as password for clients with certificates."""
     acls: tuple[Acl, ...] | None = None
     has_registry: bool = False
     """Whether the broker has a schema registry; a cluster has none."""
@@ -121,7 +121,7 @@ class SessionBrokers:
     def hold(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Iterator[Broker]:
         """Yield a broker that is not closed during the block, for a higher-scoped fixture."""
         broker = self.get(wanted, is_fresh=is_fresh, shared=shared)
-        # `get` has moved the broker to the end of the dictionary.
+        # `get` has moved the broker's request to the end of the dictionary.
         request = next(reversed(self.running))
         self.held[request] += 1
         try:
@@ -130,7 +130,6 @@ class SessionBrokers:
             self.held[request] -= 1
 
     def _held_brokers(self) -> list[Broker]:
-        """Return the brokers that tests may use through a higher-scoped fixture."""
         return [broker for request, broker in self.running.items() if self.held[request] > 0]
 
     def faults(self) -> set[FaultName]:

@@ -56,8 +56,8 @@ def describe(brokers: BrokerConnections) -> ClusterDescription:
 
 
 def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[dict[int, BrokerNode], frozenset[int]]:
-    """Return all brokers by id, and the ids of fenced brokers. A broker that is too old to list fenced brokers gets no request;
-    then ``known`` is returned."""
+    """Return all brokers by id, and the ids of fenced brokers. A broker that is too old to list fenced brokers gets no request, and
+    ``known``, the brokers in Metadata, is returned."""
     request = DescribeClusterRequest(include_fenced_brokers=True)
     connection = brokers.anyone()
     try:

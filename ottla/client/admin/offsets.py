@@ -31,8 +31,8 @@ def list_offsets(
     """Return an offset of each partition: the log start offset (`EARLIEST`), the end (`LATEST`), or the offset of the first record
     at or after a timestamp in ms.
 
-    The end is the high watermark, with ``committed`` the last stable offset. It is also returned if all records are older than the
-    timestamp. A missing partition raises `UnknownTopic`, or is omitted with ``skips_missing``.
+    The end is the high watermark, with ``committed`` the last stable offset. The end is also returned if all records are older than
+    the timestamp. A missing partition raises `UnknownTopic`, or is omitted with ``skips_missing``.
     """
     wanted = list(indexes)
 

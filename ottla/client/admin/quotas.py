@@ -34,7 +34,7 @@ def entity_text(entity: Entity) -> str:
 
 
 def alter_quotas(brokers: BrokerConnections, entity: Entity, values: Mapping[str, float | None]) -> None:
-    """Set quotas of an entity, or remove those with the value None. Raises `KafkaAnswered`."""
+    """Set quotas of an entity, or remove quotas whose value is None. Raises `KafkaAnswered`."""
     ops = [OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
     named = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()]
     request = AlterClientQuotasRequest(entries=[EntryData(entity=named, ops=ops)], validate_only=False)

@@ -47,7 +47,7 @@ def directory_reports(brokers: BrokerConnections, nodes: Iterable[BrokerNode]) -
             continue
         for result in answer.results:
             if result.error_code:
-                # A problem of an ottla broker is a line of text, and a log directory an absolute path.
+                # ``log_dir`` is an absolute path, or a line of text by which ottla reports a problem.
                 is_path = result.log_dir.startswith("/")
                 text = f"cannot use {result.log_dir} ({name_of(result.error_code)})" if is_path else result.log_dir
                 found.problems.append(f"broker {node.node_id}: {text}")

@@ -83,7 +83,7 @@ def _why(denial: Mapping[str, Any]) -> str:
 
 
 def _included(denial: Mapping[str, Any]) -> str:
-    """Name the operations that include DESCRIBE. A client is denied DESCRIBE before the operation that it is about to use."""
+    """Name the operations that include DESCRIBE. A client that lacks WRITE, for example, is first denied DESCRIBE."""
     implying = implying_operations(ResourceType[denial["resource_type"]], AclOperation.DESCRIBE)
     return f" ({' or '.join(one.name.lower() for one in implying)} would include it)" if implying else ""
 

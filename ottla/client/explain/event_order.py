@@ -111,6 +111,6 @@ def _caused(log: Sequence[TimedEvent], start: int, event: TimedEvent, step: str)
 def _step(event: TimedEvent) -> str:
     if event.kind not in ("request", "refused"):
         return event.kind
-    # The text of a request begins with the name of its API. Only the text of a rejected marker does not.
+    # Only the text of a rejected marker does not begin with the name of an API.
     api = event.what.partition(" ")[0]
     return api if api in STEPS else "marker"

@@ -93,7 +93,7 @@ class TopicCopy:
         self.is_created = False
         self.skipped: list[Skipped] = []
         self.positions: dict[int, int] = {}
-        """Next source offset to copy, by partition. Records before it are committed at the target."""
+        """Next source offset to copy, by partition. Records before this offset are committed at the target."""
         self.ends: dict[int, int] = {}
         """Last stable offsets of the source when the copy was prepared, by partition."""
         self.held = 0

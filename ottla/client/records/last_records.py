@@ -58,7 +58,8 @@ def last_records(
 
 
 def _timed(records: Iterable[ConsumedRecord]) -> list[tuple[int, ConsumedRecord]]:
-    """Pair each record with the newest timestamp up to that record. Merging by it keeps the order within each partition."""
+    """Pair each record with the newest timestamp up to that record. Merging by these timestamps keeps the order within each
+    partition."""
     newest_ms, timed = -1, []
     for record in records:
         newest_ms = max(newest_ms, record.timestamp_ms)

@@ -44,7 +44,7 @@ class ProtobufMessages:
         self._names = [message.name for message in root.message_type]
 
     def _add(self, name: str, file: FileDescriptorProto) -> None:
-        """Add a Protobuf file, under the name by which others import it, after its standard imports."""
+        """Add a Protobuf file, under the name by which other files import it, after its standard imports."""
         if name in self._added:
             return
         self._added.add(name)

@@ -32,7 +32,8 @@ def too_large() -> FaultError:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text consists of at most `MAX_DIGITS` ASCII digits. `int` rejects some other digits of Unicode."""
+    """Whether a text consists of at most `MAX_DIGITS` ASCII digits. Other digits are excluded, because `int` rejects some of
+    Unicode's digits."""
     return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 

@@ -26,7 +26,7 @@ def is_like(name: str, pattern: str | None) -> bool:
 
 
 class Matcher:
-    """The conditions of one fault, checked in the order of their cost."""
+    """The conditions of one fault, of which the cheapest are checked first."""
 
     __slots__ = ("_fault", "_versions", "is_final", "key", "names_places")
 

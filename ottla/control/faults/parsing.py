@@ -12,8 +12,8 @@ from ottla.control.faults.fault import Fault
 MAX_TEXT_BYTES = 1 << 16
 """Maximum size, in bytes, of a text with faults. Parsing the most deeply nested YAML of this size takes a second."""
 MAX_VALUES = 1 << 15
-"""Maximum number of values, counting the values of an alias at each use. A text within the size limit exceeds it only with
-aliases."""
+"""Maximum number of values, counting the values of an alias at each use. Within the size limit, only a text with aliases can have
+more."""
 MAX_DEPTH = 40
 """Maximum nesting of lists and mappings. Kafka's messages are nested less deeply."""
 MAX_SAID = 200

@@ -55,7 +55,7 @@ def quoted(text: str) -> str:
 
 
 def librdkafka(client: ClientCredentials) -> dict[str, Any]:
-    """The properties of librdkafka, for confluent-kafka and its relatives in other languages."""
+    """The properties of librdkafka, for confluent-kafka and the library's other bindings."""
     settings: dict[str, Any] = {"bootstrap.servers": client.bootstrap, "security.protocol": client.protocol}
     if client.trusted is not None:
         settings["ssl.ca.location"] = str(client.trusted)
