@@ -53,7 +53,7 @@ a Protocol with only the services that it needs, so that the signature shows whi
 
 
 class WaitsFor(Enum):
-    """The writes that must be durable or committed before a response is sent, even after its handler has returned."""
+    """The writes for which a response waits, even after its handler has returned, until they are durable or committed."""
 
     COORDINATORS = "coordinators"
     """All writes must be durable, and the coordinators' records that the handler used must be committed."""

@@ -29,9 +29,9 @@ from ottla.security.acl.standard_authorizer import Decision, StandardAuthorizer
 from ottla.security.principal import INTERNAL
 
 WITH_PLAIN_MESSAGE = frozenset({49, 55, 80, 81, 83, 84, 85, 86, 87})
-"""Keys of the APIs that need a permission on the cluster, and whose error has its code's usual message.
+"""Keys of APIs that need a permission on the cluster, and whose error response has the error code's default message.
 
-For all other such APIs Kafka uses AuthHelper.authorizeClusterOperation, which has its own message.
+The other APIs that need a permission on the cluster have the message of AuthHelper.authorizeClusterOperation.
 """
 WITHOUT_MESSAGE = frozenset({0, 48, 50, 68, 76, 78, 79, 88, 93})
 """Keys of the APIs whose responses leave the field for the message empty if a permission is missing."""

@@ -15,7 +15,7 @@ MAX_PATTERNS = 6
 """Maximum number of patterns in a client metrics subscription: one for each client property. Of two patterns for a property, Kafka
 uses the last."""
 MAX_PATTERN_CHARACTERS = 400
-"""Maximum length of a pattern in characters. The limit bounds the time for which checking a subscription blocks the event loop."""
+"""Maximum length of a pattern in characters. A limit is needed because checking a pattern blocks the event loop."""
 
 CLIENT_METRICS_DEFINITIONS = {
     definition.name: definition

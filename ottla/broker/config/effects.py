@@ -17,7 +17,7 @@ _REFUSED = {(TOPIC_RESOURCE, "remote.storage.enable")}
 
 
 class ConfigEffect(Enum):
-    """The effect of setting a key."""
+    """The effect of setting a config key."""
 
     WORKS = "works"
     REFUSED = "refused"

@@ -143,7 +143,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
             _check_bounds(name, value, config)
     if values.get(ASSIGNOR, STREAMS_ASSIGNORS[0]) not in STREAMS_ASSIGNORS:
         raise ConfigError(f"{ASSIGNOR} must be one of the assignors of group.streams.assignors: {', '.join(STREAMS_ASSIGNORS)}")
-    # As in Kafka, other invalid names of dead-letter topics are accepted; the group then has no dead letters.
+    # As in Kafka, an invalid dead-letter topic name without ``__`` is accepted; the group then has no dead letters.
     if str(values.get(DEAD_LETTERS, "")).startswith("__"):
         raise ConfigError(f"{DEAD_LETTERS}: DLQ topic name must not start with '__'")
     for kind in ("consumer", "share", "streams"):

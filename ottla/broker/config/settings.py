@@ -237,8 +237,8 @@ HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
 class BrokerConfig:
     """All settings: as text by key, for DescribeConfigs, and as typed `Settings`. Raises `ConfigError`.
 
-    ``dynamic`` are the configs that clients set while the broker runs (KIP-226). They override ``given``, the configs from the
-    start of the broker.
+    ``dynamic`` are the configs that clients set while the broker runs (KIP-226). They override ``given``, the configs given
+    at the start.
     """
 
     def __init__(self, given: Mapping[str, str], dynamic: Mapping[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The effective configs of a topic: own values, else the values of the corresponding broker configs, else Kafka's defaults."""
+"""The effective configs of a topic: its own values, else the values of the corresponding broker configs, else Kafka's defaults."""
 
 from __future__ import annotations
 

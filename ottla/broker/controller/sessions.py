@@ -44,8 +44,8 @@ class TimedDecisions:
         unclean_interval_ms: int,
         token_interval_ms: int | None,
     ) -> None:
-        """``rebalance_interval_ms`` is None if preferred leaders are not elected automatically (``auto.leader.rebalance.enable``),
-        ``token_interval_ms`` if delegation tokens are disabled."""
+        """``rebalance_interval_ms`` is None if preferred leaders are not elected automatically (``auto.leader.rebalance.enable``).
+        ``token_interval_ms`` is None if delegation tokens are disabled."""
         self._env = env
         self._metadata = metadata
         self._lifecycle = lifecycle

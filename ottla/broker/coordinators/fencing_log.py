@@ -14,7 +14,7 @@ from ottla.broker.loop.env import Clock
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
 MAX_REMEMBERED_ABORTS = 10_000
-"""Maximum number of aborts that are remembered until the successor's InitProducerId succeeds.
+"""Maximum number of aborts that are remembered until the new producer's InitProducerId succeeds.
 
 The oldest abort is forgotten first.
 """

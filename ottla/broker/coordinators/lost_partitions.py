@@ -71,8 +71,6 @@ class LostAdditions:
         self._by_id.clear()
         self._of_both_versions.clear()
 
-    # ids whose record of an added partition must be on disk before the partition's first batch
-
     def note_synced(self) -> None:
         """Note that all records from before the broker's start are on disk."""
         self._has_synced = True

@@ -161,7 +161,7 @@ class MarkerSender:
 
     async def write(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
         """Write the markers of a decided transaction, with retries. Returns False if the shard is dropped: another broker then
-        writes them."""
+        writes the markers."""
         assert metadata.state in PREPARED, f"markers of {metadata.transactional_id}, which is {metadata.state.label}"
         pending = self._pending[metadata.transactional_id] = _PendingMarkers(metadata.partitions)
         self._send(shard, metadata, metadata.partitions)

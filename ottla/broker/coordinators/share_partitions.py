@@ -392,7 +392,7 @@ class SharePartitions:
             self._wake(shared)
 
     def forget(self, key: ShareKey) -> None:
-        """Remove a share partition that is out of date or that no session fetches. Its waiters are called; they may open it
+        """Remove a share partition that is out of date or that no session fetches. Its waiters are called, and may open it
         again."""
         shared = self._shared.pop(key, None)
         if shared is None:

@@ -124,8 +124,8 @@ class Transactions:
         self._barrier.effect(self._lost_additions.note_synced)
 
     def _add_again(self) -> None:
-        """Add lost partitions again to their transactions. If the log refuses a record, `abort_timed_out` and commands for the id
-        retry."""
+        """Add lost partitions again to their transactions. If the log refuses a record, `abort_timed_out` or the next command
+        for the transactional id retries."""
         for transactional_id in self._lost_additions.transactional_ids():
             with suppress(KafkaError):
                 self._shard(transactional_id)
@@ -323,7 +323,7 @@ class Transactions:
         now_ms = self._env.steady_ms()
         self._add_again()
         if self._retry_after_ms:
-            # Forget the retry for transactions that their producer has ended meanwhile.
+            # Forget transactions that their producer has ended since the last attempt.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
             self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
         for shard, runtime in self._shards.items():

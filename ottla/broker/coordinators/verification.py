@@ -24,7 +24,7 @@ PRODUCE_CODES = {
     Code.NETWORK_EXCEPTION: Code.NOT_ENOUGH_REPLICAS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-"""By the coordinator's error, the error in a Produce response (ReplicaManager.handleProduceAppend)."""
+"""The error in a Produce response, by the coordinator's error (ReplicaManager.handleProduceAppend)."""
 
 OFFSET_COMMIT_CODES = {
     Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
@@ -35,7 +35,7 @@ OFFSET_COMMIT_CODES = {
     Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-"""By the coordinator's error, the error in a TxnOffsetCommit response (GroupCoordinatorService.handleOperationException). On
+"""The error in a TxnOffsetCommit response, by the coordinator's error (GroupCoordinatorService.handleOperationException). On
 COORDINATOR_LOAD_IN_PROGRESS old clients retry at the same coordinator."""
 
 
@@ -83,8 +83,8 @@ class LocalVerification:
 
     Usually ``then`` is called before `join` returns. So with ``ottla.durability=power`` a power cut may keep a batch and remove the
     coordinator's record that adds its partition; the restarted broker adds the partition again
-    (`broker.coordinators.lost_partitions`). If it could not do that, ``then`` is called after the record is on disk. Otherwise no
-    coordinator would know of the transaction, and the partition's last stable offset would never advance again.
+    (`broker.coordinators.lost_partitions`). If a restarted broker could not do that, ``then`` is called after the record is on
+    disk. Otherwise no coordinator would know of the transaction, and the partition's last stable offset would never advance again.
     """
 
     def __init__(self, kernel: Kernel, transactions: Transactions, cluster_state: ClusterState) -> None:
@@ -145,8 +145,8 @@ class LocalVerification:
         return self._transactions.add_partitions(transactional_id, identity, partitions, client_version=2)
 
     def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> bool:
-        """Verify or add the partition. Returns whether it was new to the transaction and was added. Raises the coordinator's
-        `KafkaError`."""
+        """Verify or add the partition. Returns whether the partition was new to the transaction and was added. Raises the
+        coordinator's `KafkaError`."""
         if implicit_add:
             return self._add(transactional_id, identity, [partition])
         if self._config.settings.transaction_partition_verification_enable:

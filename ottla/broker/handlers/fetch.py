@@ -5,7 +5,7 @@
 - 5 (KIP-107): the response has the log start offset.
 - 7 (KIP-227): fetch sessions: a request contains only changed partitions, and a response only partitions with new data.
 - 9 (KIP-320): the client's leader epoch is compared with the partition's.
-- 12 (KIP-595): if the client's log diverges, the response has the epoch and offset at which it does.
+- 12 (KIP-595): if the client's log diverges, the response has the epoch and offset of the divergence.
 - 13 (KIP-516): topics by id.
 - 15 (KIP-903): a follower sends the epoch of its broker's registration.
 

@@ -1,6 +1,6 @@
 """OffsetFetch, versions 1 to 10: returns the committed offsets of a group, for all or some of its topics.
 
-- 2: null means all topics; the whole response has an error code. In version 1 each partition has it.
+- 2: null means all topics; the whole response has an error code. In version 1 only partitions have error codes.
 - 7 (KIP-447): with ``require_stable`` a partition with pending offsets of an open transaction gets UNSTABLE_OFFSET_COMMIT.
 - 8 (KIP-709): many groups in one request.
 - 10: topics by id.

@@ -1,6 +1,6 @@
 """UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all or none of a request.
 
-- 1 (KIP-778): the request may only validate; it has an upgrade type instead of a flag that allows downgrades.
+- 1 (KIP-778): the request may only validate, and has an upgrade type instead of a flag that allows downgrades.
 - 2 (KIP-1022): the response has one error for the whole request.
 """
 

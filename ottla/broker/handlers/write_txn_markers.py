@@ -141,7 +141,7 @@ def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Co
 
 
 def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTxnMarkersResponse:
-    # An error for the whole request occurs, for example, if the group coordinator moved before its response was committed.
+    # An error for the whole request occurs, for example, if the group coordinator moved before its records were committed.
     return _answer(request, repeat(NOT_READY.get(code, code)))
 
 

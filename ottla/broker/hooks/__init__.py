@@ -1,6 +1,6 @@
 """Interfaces through which `ottla.control` observes and changes requests and transactions.
 
 - `interception`: the interface by which tests inject faults into requests and transactions.
-- `transaction_history`: the port to a listener that records events of transactional ids that are in no log: requests, errors,
+- `transaction_history`: the interface of the listener for events of transactional ids that no log contains: requests, errors,
   fencings.
 """

@@ -31,7 +31,7 @@ class Kind(StrEnum):
     FENCED = "fenced"
     """A producer has fenced an older producer of the transactional id."""
     DECIDED = "decided"
-    """A transaction was aborted without an EndTxn request: ``outcome`` is one of `UNASKED_OUTCOMES`."""
+    """A transaction was aborted without an EndTxn request: ``outcome`` is ``fenced`` or ``timeout``."""
     MARKERS = "markers"
     """Markers were refused with ``error``."""
 
@@ -84,7 +84,7 @@ class TransactionListener(Protocol):
         ...
 
     def ended(self, request: Ended) -> None:
-        """Called for each EndTxn with its response."""
+        """Called with each EndTxn request and its response."""
         ...
 
     def taken(self, event: Happened) -> None:

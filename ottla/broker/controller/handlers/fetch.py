@@ -76,7 +76,6 @@ class MetadataLogFetch:
         self._replica_id = request.replica_id if state is None else state.replica_id
 
     def answer(self) -> PartitionData:
-        """The result of reading the current metadata log."""
         asked, controller = self._asked, self._controller
         if asked.partition != 0:
             return self._refused(Code.UNKNOWN_TOPIC_OR_PARTITION)

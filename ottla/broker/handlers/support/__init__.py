@@ -28,5 +28,5 @@
   (KafkaApis.getCurrentLeader).
 - `share_reads`: reads a share partition, acquires records for a member, and returns the batches with acquired records.
 - `share_state_requests`: handles the share partitions of a request one after the other, for the five APIs of share states.
-- `token_requests`: the clients that may use the APIs of delegation tokens (KIP-48).
+- `token_requests`: refuses requests for delegation tokens from clients that may not send them (KIP-48).
 """

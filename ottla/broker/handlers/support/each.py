@@ -38,7 +38,7 @@ async def made(make: Callable[[], T], count: int) -> T:
 
 
 class Named(Protocol):
-    """An item of a request that has a name."""
+    """A named item of a request."""
 
     name: str
 
