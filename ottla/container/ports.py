@@ -23,8 +23,8 @@ class PortClosed(Exception):
 
 
 def nc(arguments: Sequence[str]) -> list[str]:
-    """Connect to the port once, and return the lines to print. Raises `PortClosed`. A call without ``-z`` runs netcat if it is
-    installed."""
+    """Connect to the port once, and return the lines to print. Raises `PortClosed`. A call with other options runs netcat
+    if it is installed."""
     flags, timeout_s, words = "", CONNECT_TIMEOUT_S, []
     remaining = list(arguments)
     try:

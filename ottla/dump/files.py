@@ -39,7 +39,7 @@ _LEFT_BEHIND: Final = re.compile(rf"({re.escape(DELETED_SUFFIX)}|{re.escape(CLEA
 _DELETED_DIRECTORY: Final = re.compile(rf"\.[0-9a-f]{{32}}({DELETE_SUFFIX}|{STRAY_SUFFIX})$", re.ASCII)
 
 Reader = Callable[[File, int], Iterator[Entry]]
-"""Reads the entries of a file. Its arguments are the file and the base offset of its segment."""
+"""A function that reads the entries of a file, given the file and the base offset of the segment."""
 
 
 def is_known(name: str) -> bool:

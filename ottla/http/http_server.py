@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS: Final = 16
 """Default maximum number of connections. Each needs a thread and a descriptor."""
 BACKLOG: Final = 128
-"""Number of connections that the operating system keeps until they are accepted. Linux resets further connections."""
+"""Number of connections that the operating system keeps until they are accepted. Further clients wait and retry."""
 MAX_WAIT_S: Final = 2.0
 """Time in s that a new connection waits for another connection to end. Then its request gets the response 503."""
 RETRY_AFTER_S: Final = 1
@@ -55,9 +55,9 @@ def default_error_fields(status: int, text: str) -> dict[str, object]:
 class BoundedHttpServer:
     """Serves ``app`` from `serve` until `close`. Connections accepted before `serve` wait until it runs.
 
-    The constructor raises OSError or ValueError for an address that cannot be bound. A connection beyond ``max_connections`` waits
-    until another connection ends, at most `MAX_WAIT_S`, and then gets the response 503. At most ``max_connections`` connections get
-    this response at the same time; further connections are closed.
+    The constructor raises OSError or ValueError for an address that cannot be bound. A connection beyond ``max_connections`` gets
+    the response 503 unless another connection ends within `MAX_WAIT_S`. At most ``max_connections`` connections get this response
+    at the same time; further connections are closed.
 
     ``own_names`` are names of the broker, in lower case, that the Host header of a request may have besides addresses, see
     `host_header`; None accepts any name, for responses that any site may read. ``on_bug`` is called on a thread of the server for

@@ -208,7 +208,7 @@ class Emitter:
             else:
                 out.append(f"{indent}{_local(item)}, pos = _read_{snake(item.type)}(buf, pos, version)")
         else:
-            # Records that are not nullable are read as bytes, because `read_bytes` rejects null.
+            # A ``records`` field that is not nullable is read as bytes, because `read_bytes` rejects null.
             kind = "bytes" if item.type == "records" and not item.nullable else item.type
             nullable = "nullable_" if item.nullable and kind != "records" else ""
             fn = self._choose(flex, f"read_compact_{nullable}{kind}", f"read_{nullable}{kind}")
