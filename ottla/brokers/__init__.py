@@ -5,5 +5,5 @@
 - `parent`: the parent of a cluster's processes: starts and stops them in order, and reports their state.
 - `plan`: the processes of a cluster and their settings.
 - `processes`: forks the processes of a cluster from the parent.
-- `restarts`: schedules restarts of nodes that ended unexpectedly, with a delay that doubles while a node keeps ending.
+- `restarts`: schedules restarts of nodes that ended unexpectedly.
 """

@@ -16,7 +16,9 @@ LARGEST_PORT = 65_535
 
 
 class KeptPorts:
-    """Chooses and stores the ports. ``free_port`` returns any free port of a host; ``is_free`` returns whether a port is free."""
+    """Chooses and stores the nodes' ports. ``free_port`` returns any free port of a host; ``is_free`` returns whether a port is
+    free.
+    """
 
     def __init__(
         self, fs: Filesystem, data_dir: str, *, free_port: Callable[[str], int], is_free: Callable[[str, int], bool]

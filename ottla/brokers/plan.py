@@ -65,7 +65,7 @@ def plan(
 
     The ports of listeners, advertised listeners and `_PORTS_OF_BROKERS` in the settings are the first broker's; further brokers get
     the following ports. For port 0, ``port_of`` chooses a port by the node's name and host. If the listener for clients is secured,
-    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port. They have no plain listener if
+    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port. There is no plain listener if
     ``inter.broker.listener.name`` or ``security.inter.broker.protocol`` names the listener for clients.
     """
     _check_count(config, broker_count)

@@ -4,10 +4,11 @@ With ``durability=process`` a power cut may remove the end of one file and not o
 `operations.directory_audit` audits a whole directory; `broker.partitions.recovery_audit` audits the batches that recovery after a
 crash has read anyway.
 
-A producer of transaction version 2 has a new epoch for each transaction, so a decision's marker is the marker with its epoch. Other
-producers end many transactions at one epoch. Then a marker belongs to a decision if it was written between the decision's Prepare
-and Complete records; each marker belongs to one decision only. Markers are counted instead of compared by time if the clock was set
-back, or if the clocks of the partition's leader and the coordinator differ. The epochs of version 2 reveal such clocks.
+A producer of transaction version 2 has a new epoch for each transaction, so a decision's marker is the marker with the decision's
+epoch. Other producers end many transactions at one epoch. Then a marker belongs to a decision if it was written between the
+decision's Prepare and Complete records; each marker belongs to one decision only. Markers are counted instead of compared by time
+if the clock was set back, or if the clocks of the partition's leader and the coordinator differ. The epochs of version 2 reveal
+such clocks.
 
 A partition *answers for* a decision if its log starts early enough to contain the marker. A partition *contradicts* a decision if
 it has a marker of the other outcome instead.

@@ -1,7 +1,7 @@
 """The metadata of the cluster that one broker becomes: its topics, on broker 1, with additional replicas.
 
 Topic ids, configs, features, quotas, credentials, ACLs and the next producer id stay the same. Leader epochs increase, so that
-clients notice the cluster's leaders, and the logs show which batches these appended.
+clients notice the cluster's leaders, and the logs show which batches the new leaders appended.
 """
 
 from __future__ import annotations

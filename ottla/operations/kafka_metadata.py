@@ -36,7 +36,7 @@ class StoredMetadata(NamedTuple):
 
 
 class _Damaged(Exception):
-    """A snapshot is damaged or incomplete."""
+    """A snapshot of the metadata log is damaged or incomplete."""
 
 
 def read_metadata(fs: Filesystem, source: str, notes: list[str], directory: str | None = None) -> StoredMetadata:

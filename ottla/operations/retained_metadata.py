@@ -16,7 +16,7 @@ from ottla.storage.identity import DirectoryError
 
 CONFIGURED = {GROUP_RESOURCE: "configs of groups", CLIENT_METRICS_RESOURCE: "subscriptions to client metrics"}
 NAMED_IN_A_NOTE = 3
-"""Maximum number of entries that one note names."""
+"""Maximum number of entries that a note of the adoption names."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ class RegistryRequest(msgspec.Struct, frozen=True, kw_only=True):
         return int(text) if text.isascii() and text.lstrip("-").isdigit() and len(text) < 11 else default
 
     def json(self) -> Any:
-        """Decode the body. Raises `RegistryError`."""
+        """Decode the request's body as JSON. Raises `RegistryError`."""
         try:
             return msgspec.json.decode(self.body)
         except RecursionError:
@@ -75,7 +75,7 @@ class SubmittedSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def submitted_schema(request: RegistryRequest) -> SubmittedSchema:
-    """Decode the schema in a body. Raises `RegistryError`."""
+    """Decode the schema in the body of a request. Raises `RegistryError`."""
     body = request.json()
     if isinstance(body, dict) and (refused := next((name for name in _REFUSED_FIELDS if body.get(name)), None)):
         raise RegistryError(RegistryCode.UNPROCESSABLE, f"this registry does not have {refused}; leave it out")

@@ -36,7 +36,7 @@ class SchemaText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        """Approximate size in memory, in bytes."""
+        """Approximate size of the schema in memory, in bytes."""
         return len(self.text) + len(self.metadata or "") + len(self.rules or "")
 
 

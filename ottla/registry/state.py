@@ -48,7 +48,7 @@ class RegistryState:
         self.modes: dict[str | None, str] = {}
         self.max_id = 0
         self.size_bytes = 0
-        """Approximate size of all versions in memory."""
+        """Approximate size of all versions in memory, in bytes."""
         self._ids: dict[bytes, int] = {}
         self._users: dict[int, dict[tuple[str, int], Version]] = {}
         """For each schema id, the versions with this schema, by subject and version number."""

@@ -6,20 +6,20 @@
 - `committed_transactions`: checks the transactions of several brokers by committed records, batches and markers.
 - `controller`: a controller without sockets, disk or real clock.
 - `coroutines`: runs a server's start and stop in simulated time.
-- `disk`: a machine's disk, which may be full, fail a sync, and lose unsynced data.
+- `disk`: a machine's disk, with its faults.
 - `env`: the environment (`Env`) of a simulated broker.
 - `faults`: injects the faults of a plan into a simulation.
 - `faulty_filesystem`: files in memory whose operations may fail.
 - `history`: the requests of clients and their responses, for `simulation.checker`.
 - `judging`: simulates a plan, and checks the result.
-- `links`: the network between hosts: delays, split writes, cuts, and machines without power.
+- `links`: the network between hosts, with its faults.
 - `machines`: the brokers and the controller of a simulation.
 - `memory_filesystem`: files in memory.
 - `network`: in-memory connections that pass data from one asyncio protocol to another.
 - `node`: one machine: its disk, and the successive processes of its server.
 - `plan`: the plan of a simulation: its clients, and its faults with their times.
 - `replicas`: checks invariants between the replicas of several brokers during a simulation.
-- `running`: simulates many seeds on all cores: collects errors and rare states, and shrinks failing plans.
+- `running`: simulates many seeds on all cores, and shrinks failing plans.
 - `scheduler`: simulated time: pending calls and when they are due.
 - `tasks`: simulated clients as generators that the scheduler resumes.
 - `torn_disk`: the states in which a kill or a power cut may leave files.

@@ -35,10 +35,11 @@ class Stored:
 class Observation:
     """The state of the brokers at the end of a simulation or test.
 
-    ``committed`` and ``uncommitted`` are the records that one client library reads with either isolation level. ``others`` are
-    those that other libraries read with read_committed. ``ends`` are each partition's last stable offset and high watermark.
-    ``offsets`` are committed offsets by group. ``starts`` are log start offsets other than 0. ``unfinished`` are transactional ids
-    with an open or prepared transaction. ``audit`` are unexpected lines of ``ottla audit``, ``errors`` of the broker's log.
+    ``committed`` and ``uncommitted`` are the records that one client library reads with either isolation level. ``others`` are the
+    records that other client libraries read with read_committed. ``ends`` are each partition's last stable offset and high
+    watermark. ``offsets`` are committed offsets by group. ``starts`` are log start offsets other than 0. ``unfinished`` are
+    transactional ids with an open or prepared transaction. ``audit`` are unexpected lines of ``ottla audit``, ``errors`` of the
+    broker's log.
     """
 
     committed: Shown

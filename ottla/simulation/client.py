@@ -88,7 +88,7 @@ class SimulatedServer(Protocol):
     env: SimulatedEnv
 
     def connection(self) -> Connection:
-        """Open a new connection."""
+        """Open a new connection to the server."""
         ...
 
 

@@ -97,7 +97,9 @@ class Judgement:
 
 @contextmanager
 def listening(world: World, complaints: list[str], *, whole_states: bool) -> Iterator[None]:
-    """During the block count the brokers' log events, collect unexpected errors, and set `CHECKED.whole_states`."""
+    """During the block count the brokers' log events, collect unexpected errors, and enable checks of whole states if
+    ``whole_states``.
+    """
 
     def note(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         name = event["event"]

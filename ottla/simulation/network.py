@@ -72,7 +72,7 @@ class End:
         return (self._peer, 1)
 
     def vanish(self) -> None:
-        """Cut the power of this end's machine: the peer is not notified, and its later data is answered with a reset."""
+        """Cut the power of this end's machine: the peer is not notified, and the peer's later data is answered with a reset."""
         self.is_closed = self.is_gone = True
 
     # methods that the peer calls

@@ -29,7 +29,7 @@ OPEN_FILE_LIMIT = 1 << 20
 
 
 class Server(Protocol):
-    """A broker or a controller."""
+    """A broker or controller that runs on a `Node`."""
 
     lifecycle: Lifecycle
 

@@ -5,7 +5,7 @@ The package only reads and writes files, through one `Filesystem`.
 - `background_sync`: syncs closed segments and moves recovery points.
 - `checkpoint_writer`: writes the checkpoints of a log directory from its open logs.
 - `checkpoints`: small text files next to the logs: offset checkpoints, the leader epoch checkpoint, partition.metadata.
-- `log_cleaner`: compacts logs: chooses the log and the part to clean, and replaces segments.
+- `log_cleaner`: compacts logs.
 - `compaction_rules`: decides which records compaction keeps.
 - `config`: the settings of one log, with the names and defaults of Kafka's topic configs.
 - `filesystem`: the `Filesystem` and `File` protocols, through which this package accesses all files.
@@ -22,7 +22,7 @@ The package only reads and writes files, through one `Filesystem`.
 - `pending_deletes`: files and directories that were renamed for deletion and are removed after `file.delete.delay.ms`.
 - `pending_renames`: renames of a log's segments, each retried until it succeeds.
 - `producer_state`: the state of a partition's producers: their last batches, sequences, epochs and open transactions.
-- `reading`: reads from a log: batches for Fetch with the list of aborted transactions, and look-ups by timestamp for ListOffsets.
+- `reading`: reads from a log: batches for Fetch, and offsets by timestamp for ListOffsets.
 - `real_filesystem`: implements `Filesystem` with the files of the operating system.
 - `rebuilding`: rebuilds state from a log's batches: producers, open transactions, transaction indexes and leader epochs.
 - `recovery`: opens a log after a clean stop or a crash.
@@ -30,8 +30,8 @@ The package only reads and writes files, through one `Filesystem`.
 - `retention`: removes the segments of a log that are too old or exceed the log's size limit.
 - `segment`: one segment: ``.log`` with its indexes.
 - `snapshot`: producer snapshots (``.snapshot``): the producer state at an offset.
-- `stray_directories`: stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
-- `transaction_history`: the transactions recorded in a log's batches: the producers' state and every marker.
+- `stray_directories`: directories of partitions whose topic does not exist.
+- `transaction_history`: the transactions recorded in a log's batches.
 - `truncation`: truncates a follower's log to the offset up to which it agrees with its leader's log (KIP-101, KIP-279).
 - `txn_index`: the aborted-transaction index of a segment (``.txnindex``).
 - `unchecked`: checks the bytes of a segment that an earlier process wrote, when they are read for the first time.

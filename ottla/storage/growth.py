@@ -20,11 +20,11 @@ PARTIAL, GATHERING, PLACING = "partial", "gathering", "placing"
 
 
 def is_growing(fs: Filesystem, directory: str) -> bool:
-    """Whether a growth has begun to move data and is not complete."""
+    """Whether ``ottla cluster grow`` has begun to move the directory's data and is not complete."""
     return any(fs.is_dir(f"{directory}/{GROWTH_DIRECTORY}/{stage}") for stage in (GATHERING, PLACING))
 
 
 def check_not_growing(fs: Filesystem, directory: str) -> None:
-    """Raise `DirectoryError` if a growth was interrupted."""
+    """Raise `DirectoryError` if ``ottla cluster grow`` was interrupted in the directory."""
     if is_growing(fs, directory):
         raise DirectoryError(f"ottla cluster grow was interrupted while it converted {directory}; run the command again")

@@ -51,7 +51,7 @@ class OffsetIndex:
 
     @property
     def stored(self) -> int:
-        """The number of entries in the file."""
+        """The number of entries in the index file."""
         return self._file.size // OFFSET_ENTRY.size
 
     def is_within(self, size_bytes: int) -> bool:
@@ -159,7 +159,7 @@ class TimeIndex:
 
     @property
     def stored(self) -> int:
-        """The number of entries in the file."""
+        """The number of entries in the index file."""
         return self._file.size // TIME_ENTRY.size
 
     @property

@@ -69,7 +69,7 @@ class LastStop:
         self.was_clean = True
         self.broker_epoch = UNKNOWN_EPOCH
         """The epoch of the broker that has stopped cleanly in this directory; -1 after a crash."""
-        # Whether a broker has run on the directory before.
+        # Whether a broker has run on the directory before this start.
         self.was_used = False
         # Whether the checkpoint of recovery points is neither damaged nor lost.
         self.knows_recovery_points = True
@@ -100,8 +100,8 @@ class LastStop:
     def note_gaps_of(self, where: TopicPartition) -> bool:
         """Whether compaction may have left gaps anywhere in a log, because the log's recovery point is unknown.
 
-        If the checkpoint was lost, this also sets the log's recovery point to 0. The next checkpoint contains the 0, so that later
-        starts also expect gaps, until the log has a recovery point above 0.
+        If the checkpoint was lost, the log's recovery point becomes 0. The next checkpoint contains the 0, so that later starts
+        also expect gaps, until the log has a recovery point above 0.
         """
         if not self.knows_recovery_points:
             self.recovery_points.setdefault(where, 0)

@@ -32,8 +32,8 @@ class Interrupted(Exception):
 class Dirty(msgspec.Struct, frozen=True):
     """The dirty part of a log: offsets from ``first_dirty_offset`` up to ``bound``, exclusive.
 
-    ``bound`` is the base offset of the first segment that may not be cleaned yet. ``clean_bytes`` counts the segments before
-    the dirty part. ``is_overdue``: a dirty segment is older than ``max.compaction.lag.ms``.
+    ``bound`` is the base offset of the first segment that may not be cleaned yet. ``clean_bytes`` is the size of the segments
+    before the dirty part. ``is_overdue``: a dirty segment is older than ``max.compaction.lag.ms``.
     """
 
     log: Log

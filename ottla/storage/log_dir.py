@@ -77,7 +77,7 @@ class LogDirectory:
 
     @property
     def was_used(self) -> bool:
-        """Whether a broker has run on the directory before."""
+        """Whether a broker has run on the directory before this start."""
         return self._last_stop.was_used
 
     @property

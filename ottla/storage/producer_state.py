@@ -118,7 +118,7 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
 class Unverified(msgspec.Struct, gc=False, frozen=True):
     """The epoch and lowest sequence of a producer's batches that are not verified and appended yet (VerificationStateEntry).
 
-    ``implicit_add``: the first batch that was noted for the producer, in any epoch, was of transaction version 2.
+    ``implicit_add``: whether the producer's first noted batch, in any epoch, has transaction version 2.
     """
 
     epoch: int
@@ -318,7 +318,7 @@ class ProducerState:
         entry.seen(timestamp_ms, marker.coordinator_epoch)
         self.open_txns.pop(marker.producer_id, None)
 
-    # expiring producers, late transactions
+    # expiring producers and finding late transactions
 
     async def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> None:
         """Remove producers without open transaction that were idle for ``expiration_ms``. Each step checks ``at_once``

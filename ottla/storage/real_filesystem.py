@@ -13,7 +13,7 @@ from ottla.protocol.primitives import Buffer
 from ottla.storage.filesystem import Damaged, is_shortage
 
 MAX_OPEN_FILES = 2_000
-"""Default maximum number of open descriptors."""
+"""Default maximum number of open file descriptors."""
 
 _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Flags for opening any file. A symbolic link is not followed, because its target is not a file of the broker. Opening a pipe does

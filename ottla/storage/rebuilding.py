@@ -26,7 +26,8 @@ def drop_snapshots(log: Log, behind: int) -> None:
 
 
 def history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
-    """Fill ``log.producers`` from the newest snapshot and the batches before offset ``at_most``; returns the history read.
+    """Fill ``log.producers`` from the newest snapshot and the batches before offset ``at_most``; returns the history of these
+    batches.
 
     ``at_most`` is the base offset of a segment or the log end.
     """

@@ -259,7 +259,7 @@ class Segment:
         with self._noting_damage():
             yield from headers(self.log, self.base_offset, position, LOOKUP_BYTES)
 
-    # loading and recovery
+    # loading and recovering the segment
 
     def load(self, index_interval_bytes: int) -> bool:
         """Read the indexes after a clean stop, and check their last entries. Returns False if they must be rebuilt."""

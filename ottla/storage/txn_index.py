@@ -57,7 +57,7 @@ class TxnIndex:
 
     @property
     def stored(self) -> int:
-        """The number of entries in the file."""
+        """The number of entries in the index file."""
         return self._file.size // ENTRY_BYTES
 
     @property

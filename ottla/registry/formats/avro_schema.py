@@ -44,7 +44,7 @@ class AvroSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_avro(text: str, references: Sequence[NamedText]) -> AvroSchema:
-    """Parse a schema. Raises `RegistryError`."""
+    """Parse an Avro schema. Raises `RegistryError`."""
     try:
         whole = dumped(self_contained(text, [reference.text for reference in references]))
         if whole.count('"name":') > MAX_NAMES:

@@ -46,7 +46,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_json(text: str, references: Sequence[NamedText]) -> JsonSchema:
-    """Parse and check a schema. Raises `RegistryError`."""
+    """Parse and check a JSON Schema. Raises `RegistryError`."""
     try:
         schema = loaded(text)
         if not isinstance(schema, dict | bool):

@@ -16,12 +16,12 @@ class Parsed(Protocol):
 
     @property
     def text(self) -> str:
-        """The text to store."""
+        """The schema's text to store."""
         ...
 
     @property
     def normalized(self) -> str:
-        """The text to store if a client asks for normalization."""
+        """The schema's text to store if a client requests normalization."""
         ...
 
     def unreadable(self, writer: Any) -> list[str]:

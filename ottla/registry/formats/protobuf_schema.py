@@ -51,7 +51,7 @@ class ProtobufSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_protobuf(text: str, references: Sequence[NamedText]) -> ProtobufSchema:
-    """Compile a schema. Raises `RegistryError`."""
+    """Compile a Protobuf schema. Raises `RegistryError`."""
     text = as_text(text)
     files = [(_checked_path(one.name), as_text(one.text)) for one in references]
     root = _unused_name({path.parts[0] for path, _ in files})

@@ -1,6 +1,6 @@
 """Authorisation: who may do what on which resource (KIP-11, KIP-290, KIP-801).
 
-- `acl_index`: the ACLs of a cluster, arranged so that the ACLs that apply to one action are found in a few look-ups.
+- `acl_index`: the ACLs of a cluster, by the actions that they decide about.
 - `bindings`: an ACL, a filter of ACLs, and the text forms that Kafka logs.
 - `codes`: resource types, pattern types, operations and permissions, with Kafka's codes and names.
 - `hosts`: addresses of clients in the form that ACLs use, and host patterns of ACLs.

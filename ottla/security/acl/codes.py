@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 class ResourceType(IntEnum):
     UNKNOWN = 0
     ANY = 1
-    """Matches every type in a filter."""
+    """In a filter: every resource type."""
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
@@ -35,7 +35,7 @@ class PatternType(IntEnum):
 class AclOperation(IntEnum):
     UNKNOWN = 0
     ANY = 1
-    """Matches every operation in a filter."""
+    """In a filter: every operation."""
     ALL = 2
     """In an ACL: every operation."""
     READ = 3
@@ -56,7 +56,7 @@ class AclOperation(IntEnum):
 class PermissionType(IntEnum):
     UNKNOWN = 0
     ANY = 1
-    """Matches both permissions in a filter."""
+    """In a filter: both permissions."""
     DENY = 2
     ALLOW = 3
 

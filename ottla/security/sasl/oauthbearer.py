@@ -24,7 +24,7 @@ MAX_TOKEN_CHARACTERS = 64 << 10
 
 
 class BearerToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token that is valid (OAuthBearerToken)."""
+    """A valid bearer token (OAuthBearerToken)."""
 
     principal: str
     expires_ms: int

@@ -75,7 +75,7 @@ class SaslServer:
 
     @property
     def is_again(self) -> bool:
-        """Whether the client authenticates again."""
+        """Whether the client re-authenticates."""
         return bool(self._first_mechanism)
 
     def expects(self, key: int) -> bool:
@@ -98,7 +98,7 @@ class SaslServer:
         self._went(Event.VERSIONS if code == Code.NONE else Event.VERSIONS_REFUSED)
 
     def handshake(self, mechanism: str, version: int, nonce: str) -> Code:
-        """Choose a mechanism. ``nonce`` is random (`exchange.Mechanism`)."""
+        """Choose the mechanism that the client requests. ``nonce`` is a random text (`exchange.Mechanism`)."""
         if version >= 1:
             self.has_headers = True
         enabled = self._terms.mechanisms.get(mechanism)

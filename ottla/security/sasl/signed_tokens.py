@@ -24,7 +24,7 @@ EXTRA = "ottla[oauth]"
 
 
 class KeySetError(ValueError):
-    """A set of keys that cannot be used."""
+    """A set of public keys (JWKS) that cannot be used."""
 
 
 class KeySet:

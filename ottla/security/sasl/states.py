@@ -26,7 +26,7 @@ class State(Enum):
     COMPLETE = "complete"
     FAILED = "failed"
     REAUTH_PROCESS_HANDSHAKE = "re-authentication"
-    """An authenticated client authenticates again (KIP-368), and has begun with SaslHandshake."""
+    """An authenticated client re-authenticates (KIP-368), and has begun with SaslHandshake."""
     REAUTH_BAD_MECHANISM = "re-authentication by another mechanism"
     """The client has chosen another mechanism than in its first authentication. Its next request closes the connection."""
 

@@ -16,13 +16,13 @@ import msgspec
 from ottla.security.sasl.oauthbearer import BearerToken, TokenRefused
 
 OPTIONS = "unsecuredValidator"
-"""Prefix of the options of a login module."""
+"""Prefix of the options that a login module has for unsecured tokens."""
 MAX_SECONDS = 1 << 53
 """Maximum time in a token, in s, so that it is exact in ms."""
 
 
 class OptionError(ValueError):
-    """An option that cannot be used."""
+    """An option for unsecured tokens that cannot be used."""
 
 
 class UnsecuredTokens:

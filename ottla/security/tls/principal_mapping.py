@@ -17,7 +17,7 @@ MAX_SUBJECT_CHARACTERS = 4_096
 
 
 class RuleError(ValueError):
-    """Rules that cannot be used."""
+    """Principal mapping rules that cannot be used."""
 
 
 class NoRuleMatches(Exception):
@@ -25,7 +25,7 @@ class NoRuleMatches(Exception):
 
 
 class MappingRule:
-    """One rule. Without a pattern it is ``DEFAULT``."""
+    """One principal mapping rule; ``DEFAULT`` if it has no pattern."""
 
     __slots__ = ("_case", "_pattern", "_replacement")
 

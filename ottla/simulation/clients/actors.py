@@ -225,7 +225,9 @@ class Actor:
     # actor that consumes and produces
 
     def _rewind(self) -> Steps[None]:
-        """Continue reading at the group's committed offsets. InitProducerId or EndTxn has ended all earlier transactions."""
+        """Continue reading at the group's committed offsets. These are final, because InitProducerId or EndTxn has ended all
+        earlier transactions.
+        """
         asked = self._notes.moment()
         inputs = [(INPUT, index) for index in range(self.setting.topics[INPUT])]
         share = [where for where in inputs if f"pipe-{where[1]}" == self.transactional_id]
