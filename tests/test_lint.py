@@ -151,7 +151,7 @@ def test_asserts_have_no_side_effects() -> None:
     assert not {path: names for path, names in acting.items() if names}
 
 
-def test_assert_with_a_side_effect_is_detected() -> None:
+def test_lint_detects_an_assert_with_a_side_effect() -> None:
     text = "assert waiters.pop(1), 'gone'\nassert (n := 1)\nassert isinstance(n, int)"
     assert acts(list(ast.walk(ast.parse(text)))) == ["pop", "(n := 1)"]
 
@@ -197,7 +197,7 @@ def built_by_position(tree: Sequence[ast.AST]) -> list[str]:
 
 
 @pytest.mark.heavy
-def test_generated_structs_are_built_by_keyword() -> None:
+def test_generated_message_structs_are_built_with_keyword_arguments() -> None:
     """A generated struct has its fields in the order of Kafka's schema, and Kafka inserts new fields in the middle."""
     who_imports = [path for path in sources("ottla", "tests", "tools", "benchmarks") if MESSAGES in path.read_text()]
     assert len(who_imports) > 100
@@ -214,7 +214,7 @@ def test_generated_structs_are_built_by_keyword() -> None:
         "from ottla.protocol.messages import produce as messages\nmessages.TopicProduceData('t', b'')",
     ],
 )
-def test_struct_built_by_position_is_detected(text: str) -> None:
+def test_lint_detects_a_msgspec_struct_built_with_positional_arguments(text: str) -> None:
     assert len(built_by_position(list(ast.walk(ast.parse(text))))) == 1
 
 
@@ -234,7 +234,7 @@ def test_packages_are_not_imported_through_the_symbolic_links_of_the_checkout() 
     assert not {path: names for path, names in through.items() if names}
 
 
-def test_every_honoured_setting_is_known_to_kafka() -> None:
+def test_every_kafka_setting_that_ottla_implements_is_known_to_kafka() -> None:
     from ottla.broker.config.definitions import broker_definitions
     from ottla.broker.config.settings import HONOURED, OWN_DEFAULTS
 

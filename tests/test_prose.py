@@ -84,14 +84,14 @@ def without_code(text: str) -> str:
 
 
 @pytest.mark.parametrize(("word", "instead"), WORDS.items(), ids=WORDS.values())
-def test_text_of_code_uses_words_of_the_field(word: str, instead: str) -> None:
+def test_comments_and_docstrings_contain_no_discouraged_words(word: str, instead: str) -> None:
     pattern = re.compile(rf"\b{word}\b", re.IGNORECASE)
     found = [t for path in code() for t in (*docstrings(path), *comments(path)) if pattern.search(without_code(t.text))]
     assert found == [], f"instead: {instead}"
 
 
 @pytest.mark.parametrize(("word", "instead"), WORDS.items(), ids=WORDS.values())
-def test_documentation_pages_use_words_of_the_field(word: str, instead: str) -> None:
+def test_documentation_pages_contain_no_discouraged_words(word: str, instead: str) -> None:
     pattern = re.compile(rf"\b{word}\b", re.IGNORECASE)
     found = [
         Text(f"{path.relative_to(ROOT)}:{number}", line)
@@ -108,7 +108,7 @@ def test_docstrings_are_whole_sentences() -> None:
     assert found == []
 
 
-def test_test_names_use_words_of_the_field() -> None:
+def test_test_names_contain_no_discouraged_words() -> None:
     pattern = re.compile(rf"(?:^|_)(?:{'|'.join(WORDS)}|who|gone|lies|stands)(?:_|$)")
     names = [
         Text(f"{path.relative_to(ROOT)}:{node.lineno}", node.name)

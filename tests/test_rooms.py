@@ -31,7 +31,7 @@ def test_package_docstring_names_every_module(package: str) -> None:
     assert {module for module in modules if f"`{module}" not in docstring} == set()
 
 
-def test_every_package_that_the_room_tests_list_exists() -> None:
+def test_every_package_named_in_the_package_tests_exists() -> None:
     assert set(NAMED_BY_A_LIST) <= set(PACKAGES)
 
 

@@ -100,7 +100,7 @@ def is_read(resource_type: int, name: str) -> bool:
 
 
 @pytest.mark.parametrize("resource_type", RESOURCES, ids=RESOURCES.values())
-def test_config_key_is_implemented_refused_or_listed_without_effect(resource_type: int) -> None:
+def test_every_config_key_is_implemented_refused_or_listed_as_without_effect(resource_type: int) -> None:
     """A key with an effect must occur in the code. If this fails, implement the key or list it in without_effect.txt."""
     names = definitions(resource_type)
     by_effect = {effect: {name for name in names if effect_of(resource_type, name) is effect} for effect in ConfigEffect}
@@ -114,7 +114,7 @@ def test_config_key_is_implemented_refused_or_listed_without_effect(resource_typ
         assert by_effect[ConfigEffect.REFUSED] == {"remote.storage.enable"}
 
 
-def test_config_keys_without_effect_are_detected() -> None:
+def test_code_reads_only_known_config_keys_that_have_no_effect() -> None:
     """Some keys are read without an effect: client metrics are only validated, and streams groups have a single assignor."""
     read = {(RESOURCES[kind], name) for kind, name in keys_without_effect() if is_read(kind, name)}
     assert read == {("broker", "group.streams.assignors")} | {("client-metrics", name) for name in CLIENT_METRICS_DEFINITIONS}

@@ -75,7 +75,7 @@ def test_every_broker_setting_is_read_by_code_that_uses_its_value(name: str) -> 
     assert is_found(name), f"{name} is read and then ignored"
 
 
-def test_every_broker_setting_without_a_field_is_read_by_code_that_uses_its_value() -> None:
+def test_every_broker_config_without_settings_field_is_read_by_code_that_uses_it() -> None:
     others = {name for name in broker_definitions() if effect_of(BROKER_RESOURCE, name) is WORKS and name not in HONOURED}
     assert {name for name in others if not is_found(name)} == BY_CONSTANT
 
@@ -104,6 +104,6 @@ USED = {
 
 
 @pytest.mark.parametrize(("text", "expected"), [*((t, False) for t in IGNORED.values()), *((t, True) for t in USED.values())])
-def test_settings_whose_value_is_read_but_ignored_are_detected(text: str, expected: bool) -> None:
+def test_source_check_detects_a_setting_whose_value_is_read_but_ignored(text: str, expected: bool) -> None:
     flow = Sources.of([text])
     assert [flow.is_used(read) for read in flow.loads["num_things"]] == [expected]

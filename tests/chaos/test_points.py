@@ -42,7 +42,7 @@ def end_of_a_transaction(commands: list[str]) -> list[tuple[str, bool | None, tu
     return writes
 
 
-def test_all_file_writes_of_a_transaction_commit_are_classified() -> None:
+def test_file_writes_of_a_commit_are_classified_as_prepare_marker_or_complete() -> None:
     assert end_of_a_transaction(["produce A t", "produce A t/1", "offsets A g t=1", "commit A"]) == [
         ("prepare", True, (0, 0)),
         ("offsets marker", True, (0, 3)),
@@ -57,7 +57,7 @@ def test_file_writes_of_a_transaction_abort_include_the_transaction_index() -> N
     assert kinds == ["prepare", "aborted index", "marker", "complete"]
 
 
-def test_file_writes_of_data_batches_are_classified() -> None:
+def test_file_writes_of_transactional_batches_and_offsets_are_classified() -> None:
     assert [kind for kind, _, _ in end_of_a_transaction(["produce A t"])][-1] == "data"
     assert "ongoing" in [kind for kind, _, _ in end_of_a_transaction(["produce A t"])]
     assert [kind for kind, _, _ in end_of_a_transaction(["produce A t", "offsets A g t=1"])][-1] == "pending offsets"
@@ -73,7 +73,7 @@ def test_file_writes_of_data_batches_are_classified() -> None:
         ("data", AFTER, False),
     ],
 )
-def test_fault_hit_counts_as_inside_a_transaction_end_after_the_prepare_write_began(kind: str, side: str, inside: bool) -> None:
+def test_fault_counts_as_inside_a_commit_or_abort_once_the_prepare_write_has_begun(kind: str, side: str, inside: bool) -> None:
     assert Hit(kind, side, KILL).is_inside is inside
 
 

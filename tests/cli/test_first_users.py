@@ -23,7 +23,7 @@ def test_spaces_around_a_user_name_are_removed(tmp_path: Path) -> None:
     assert users(tmp_path, b"  alice :hush\n\tbob\t:hush\n") == {"alice": "hush", "bob": "hush"}
 
 
-def test_password_of_a_users_file_is_not_stripped(tmp_path: Path) -> None:
+def test_spaces_around_a_password_in_a_users_file_are_kept(tmp_path: Path) -> None:
     assert users(tmp_path, "alice: a:#b \nbob:\u2028ä\n".encode()) == {"alice": " a:#b ", "bob": "\u2028ä"}
 
 
@@ -38,5 +38,5 @@ def test_malformed_line_of_a_users_file_is_refused_without_showing_it(tmp_path: 
     assert "hush" not in str(caught.value)
 
 
-def test_user_of_a_command_line_argument_is_not_stripped() -> None:
+def test_spaces_in_a_user_argument_of_the_command_line_are_kept() -> None:
     assert first_user(" #alice : b") == (" #alice ", " b")

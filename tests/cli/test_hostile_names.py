@@ -149,7 +149,7 @@ def test_full_disk_on_redirected_output_is_reported(lines: int, unbuffered: str,
     assert line == "ottla: No space left on device"
 
 
-def test_written_file_names_contain_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_command_prints_file_names_without_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / f"{ESCAPES}{NO_TEXT}.log").touch()
     assert main(["dump", str(tmp_path)]) == 0
     assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
@@ -215,7 +215,7 @@ def test_invalid_control_api_tokens_are_refused(token: str, capsys: pytest.Captu
     assert "is not a token" in line
 
 
-def test_foreign_ready_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clock_command_refuses_a_ready_file_without_a_control_api(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     others: list[dict[str, Any]] = [{"control": {"url": 5, "token": 6}}, {"control": []}, {}]
     for said in others:
         (tmp_path / "ready").write_text(json.dumps(said))

@@ -19,7 +19,7 @@ def run(text: str) -> str:
     return done.stdout.strip()
 
 
-def test_import_without_package_code_provides_the_requested_members() -> None:
+def test_import_that_skips_a_packages_init_file_provides_the_requested_members() -> None:
     text = """
 import_bare("crc32c", crc32c="crc32c._crc32c")
 from crc32c import crc32c
@@ -29,7 +29,7 @@ print(crc32c(b"123456789") == 0xE3069283, "importlib.metadata" in sys.modules)
 
 
 @pytest.mark.parametrize("members", ["crc32c='crc32c.nowhere'", "nothing='crc32c._crc32c'"])
-def test_import_without_package_code_falls_back_to_a_normal_import(members: str) -> None:
+def test_import_that_cannot_skip_a_packages_init_file_is_a_normal_import(members: str) -> None:
     """Other versions of a package may lack the submodules or members that a bare import expects."""
     text = f"""
 import_bare("crc32c", {members})
@@ -39,5 +39,5 @@ print(crc32c(b"123456789") == 0xE3069283)
     assert run(text) == "True"
 
 
-def test_import_without_package_code_changes_no_missing_or_imported_package() -> None:
+def test_import_that_skips_init_files_changes_no_missing_or_imported_package() -> None:
     assert run("import json, json as before; import_bare('json'); import_bare('no_such'); print(json is before)") == "True"

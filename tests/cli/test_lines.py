@@ -166,12 +166,12 @@ def test_cli_help_imports_no_command_module() -> None:
         ("1970-01-02", Place(kind="time", number=86_400_000)),
     ],
 )
-def test_cli_position_arguments_are_parsed(text: str, expected: Place) -> None:
+def test_offset_and_date_arguments_of_commands_are_parsed(text: str, expected: Place) -> None:
     assert place(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "-1", "99999999999999999999", "1.5", "\u0661", "2026-13-01", "start"])
-def test_invalid_cli_position_arguments_are_refused(text: str) -> None:
+def test_invalid_offset_and_date_arguments_of_commands_are_refused(text: str) -> None:
     with pytest.raises(BadArgument, match="is neither"):
         place(text)
 
@@ -194,7 +194,7 @@ def test_invalid_kafka_create_topics_entries_are_refused(text: str) -> None:
         from_environment({"KAFKA_CREATE_TOPICS": text})
 
 
-def test_topic_option_accepts_configs() -> None:
+def test_topic_option_of_serve_accepts_partition_count_and_configs() -> None:
     text = "orders:3:cleanup.policy=compact,delete:retention.ms=1"
     configs = {"cleanup.policy": "compact,delete", "retention.ms": "1"}
     assert first_topic(text) == FirstTopic(name="orders", partitions=3, configs=configs, said=f"--topic {text}")
@@ -226,11 +226,11 @@ def test_json_output_of_a_record_keeps_all_bytes() -> None:
 
 
 @pytest.mark.parametrize(("ms", "text"), [(None, "-"), (-1, "-"), (0, "1970-01-01T00:00:00.000Z"), (1 << 62, str(1 << 62))])
-def test_cli_formats_timestamps(ms: int | None, text: str) -> None:
+def test_commands_print_timestamps_in_utc_with_milliseconds(ms: int | None, text: str) -> None:
     assert time_text(ms) == text
 
 
-def test_cli_formats_durations_and_values() -> None:
+def test_commands_print_durations_with_units_and_escape_control_characters() -> None:
     assert [duration_text(ms) for ms in (1_500, 61_000, 3_660_000)] == ["1.5 s", "1 min 1 s", "1 h 1 min"]
     assert (printable(None), printable("a\tb")) == ("-", "a\\tb")
     assert (text_or_base64(None), text_or_base64(b"x")) == (None, "x")

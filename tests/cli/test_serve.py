@@ -13,7 +13,7 @@ from ottla.cli.serve import command
 
 
 @pytest.mark.parametrize(("process", "roles"), [(main, "broker,controller"), (controller_main, "controller")])
-def test_serve_command_creates_users_of_a_file_and_of_flags(
+def test_serve_command_creates_scram_users_from_a_file_and_from_options(
     process: Any, roles: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users: list[str] = []

@@ -330,7 +330,7 @@ def test_console_page_continues_after_a_broker_restart_with_the_same_token(brows
         browser.wait(state_is("live"))
 
 
-def test_console_page_continues_after_a_broker_restart_without_any_setting(browser: Browser, tmp_path: Path) -> None:
+def test_console_page_without_configured_token_and_port_continues_after_a_broker_restart(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path / "data", None) as first:
         browser.enter(first["console"])
     browser.wait(state_is("the broker does not answer"))

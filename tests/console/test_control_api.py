@@ -292,7 +292,7 @@ def test_console_page_read_times_out_if_the_event_loop_is_busy(looped: ControlSe
     goes_on.set()
 
 
-def test_browser_with_all_console_pages_open_can_still_send_commands() -> None:
+def test_browser_with_the_maximum_of_open_console_pages_can_send_commands() -> None:
     """With HTTP/1.1, a browser has six connections to one host, and each open page occupies one of them."""
     assert MAX_PAGES < 6
 

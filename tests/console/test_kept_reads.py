@@ -47,7 +47,7 @@ class Cluster:
         return [cast(Any, SimpleNamespace(group_id=f"g{number}", group_type="classic", state="Empty")) for number in range(GROUPS)]
 
 
-def test_console_topic_list_reads_details_of_its_rows_only_and_all_names_seldom(monkeypatch: Any) -> None:
+def test_console_topic_list_reads_details_of_its_visible_topics_only(monkeypatch: Any) -> None:
     cluster = Cluster()
     monkeypatch.setattr(client_view, "offsets_by_leader", lambda *given, **more: {})
     sized: list[int] = []
@@ -61,7 +61,7 @@ def test_console_topic_list_reads_details_of_its_rows_only_and_all_names_seldom(
     assert len(msgspec.json.encode(page)) < 32_000
 
 
-def test_console_group_list_reads_committed_offsets_of_its_rows_only(monkeypatch: Any) -> None:
+def test_console_group_list_reads_committed_offsets_of_its_visible_groups_only(monkeypatch: Any) -> None:
     cluster = Cluster()
     asked_for: list[int] = []
     monkeypatch.setattr(client_view.groups, "list_groups", cluster.listed)

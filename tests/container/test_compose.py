@@ -62,7 +62,7 @@ def broker_and_init(file: str) -> tuple[Service, Service]:
     return broker, init
 
 
-def test_expected_results_list_every_compose_file() -> None:
+def test_expected_results_of_the_compose_tests_include_every_compose_file() -> None:
     assert {path.name for path in FILES.iterdir()} == {expected.file for expected in EXPECTED}
 
 

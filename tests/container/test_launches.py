@@ -79,7 +79,7 @@ def test_health_check_of_the_image_uses_the_configured_port(started: Started) ->
     assert (health.returncode, health.stdout) == (0, "127.0.0.1:19092 answers\n")
 
 
-def test_container_is_unhealthy_before_ready(started: Started) -> None:
+def test_container_is_unhealthy_until_its_broker_is_ready(started: Started) -> None:
     container = started(command=["sh", "-c", "echo up; sleep 60"])
     container.wait_for("up")
     health = container.run(*container.image.health)

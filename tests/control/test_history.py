@@ -126,7 +126,7 @@ def test_history_records_a_transaction_from_begin_to_end(world: HistoryWorld) ->
     assert (ended["outcome"], ended["producer_id"], ended["producer_epoch"]) == ("commit", *who)
 
 
-def test_history_owner_is_the_client_of_the_last_successful_init_producer_id(world: HistoryWorld) -> None:
+def test_history_shows_the_client_of_the_last_successful_init_producer_id_as_owner(world: HistoryWorld) -> None:
     with world.broker.connect("first") as client:
         world.init(client)
     with world.broker.connect("second") as client:
@@ -149,7 +149,7 @@ def test_history_records_a_changed_client_id_of_a_connection_once(world: History
     assert [e["client_id"] for e in world.events("request")] == ["first", "first", "second", "third"]
 
 
-def test_history_owner_after_a_restart_is_the_client_that_adds_partitions(world: HistoryWorld) -> None:
+def test_history_after_a_restart_shows_the_client_that_adds_partitions_as_owner(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         # The history is empty after a restart of the broker.
@@ -164,7 +164,7 @@ def test_history_owner_after_a_restart_is_the_client_that_adds_partitions(world:
     assert (first["api"], first["partitions"]) == ("AddPartitionsToTxn", [{"topic": "t", "partition": 0}])
 
 
-def test_add_partitions_request_without_partitions_sets_no_history_owner(world: HistoryWorld) -> None:
+def test_history_shows_no_owner_after_add_partitions_without_partitions(world: HistoryWorld) -> None:
     with world.broker.connect("first") as stale, world.broker.connect("second") as client:
         old = world.init(stale)
         who = world.init(client)
@@ -180,7 +180,7 @@ def test_add_partitions_request_without_partitions_sets_no_history_owner(world: 
         assert held_by(world) == "second"
 
 
-def test_offset_commit_sets_no_history_owner(world: HistoryWorld) -> None:
+def test_history_shows_no_owner_after_a_transactional_offset_commit(world: HistoryWorld) -> None:
     # If another broker is the id's coordinator, only that coordinator knows whether the producer was replaced.
     with world.broker.connect("first") as client:
         who = world.init(client)
@@ -201,7 +201,7 @@ def test_history_records_partitions_added_by_another_client(world: HistoryWorld)
     assert held_by(world) == "checkout"
 
 
-def test_history_owner_after_a_restart_is_the_client_that_sends_end_txn(world: HistoryWorld) -> None:
+def test_history_after_a_restart_shows_the_client_that_sends_end_txn_as_owner(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         add(client, who, 0)
@@ -229,7 +229,7 @@ def test_history_records_a_refusal_after_many_granted_partition_additions(world:
     assert [event["error"] for event in world.events() if "error" in event] == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
-def test_transaction_verification_by_a_leader_sets_no_history_owner(world: HistoryWorld) -> None:
+def test_history_shows_no_owner_after_a_transaction_verification_by_a_leader(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
         who = world.init(client)
         world.history.clear()
@@ -274,7 +274,7 @@ def test_history_records_a_transaction_timeout(world: HistoryWorld) -> None:
     assert "error" in world.events("request")[-1]
 
 
-def test_history_records_only_refused_markers(world: HistoryWorld) -> None:
+def test_history_includes_transaction_markers_only_if_refused(world: HistoryWorld) -> None:
     class RefusingOnce:
         """Refuses the first markers, and passes on all later markers."""
 
@@ -320,7 +320,7 @@ def test_history_records_transactional_offset_requests_with_their_group(world: H
     assert world.events("markers") == []
 
 
-def test_history_records_only_refused_batches(world: HistoryWorld) -> None:
+def test_history_includes_transactional_batches_only_if_refused(world: HistoryWorld) -> None:
     def produce(client: SimulatedClient, who: tuple[int, int], sequence: int) -> int:
         batch = build_batch(
             [(None, b"v")], START_MS, producer_id=who[0], producer_epoch=who[1], base_sequence=sequence, transactional=True

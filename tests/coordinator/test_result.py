@@ -18,7 +18,7 @@ from tests.coordinator.classic_world import ClassicGroupWorld
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 1_000])
-def test_java_hash_of_strings_equals_its_definition(length: int) -> None:
+def test_string_hash_equals_that_of_javas_string_hash_code(length: int) -> None:
     """The hash is String.hashCode: s[0] * 31^(n-1) + ... + s[n-1], as a signed 32-bit integer."""
     text = "".join(chr(0x21 + 7 * at) for at in range(length))
     raw = text.encode("utf-16-be")
@@ -31,7 +31,7 @@ def numbered(name: str, count: int) -> list[LogRecord]:
     return [LogRecord(f"{name}{number}".encode(), b"x" * 100) for number in range(count)]
 
 
-def test_sweep_over_coordinator_state_rereads_the_state_after_each_batch() -> None:
+def test_batched_coordinator_cleanup_reads_the_state_again_after_each_batch() -> None:
     left = {key: numbered(key, 5) for key in "abc"}
     pieces = []
     for piece in decided_in_batches(list(left), lambda key: left[key], 400):
@@ -44,13 +44,13 @@ def test_sweep_over_coordinator_state_rereads_the_state_after_each_batch() -> No
     assert not any(left.values())
 
 
-def test_sweep_over_coordinator_state_skips_keys_whose_append_is_refused() -> None:
+def test_batched_coordinator_cleanup_skips_keys_whose_append_is_refused() -> None:
     pieces = list(decided_in_batches("abc", lambda key: numbered(key, 5), 400))
     names = [bytes(record.key or b"").decode() for piece in pieces for record in piece]
     assert names == ["a0", "a1", "b0", "b1", "c0", "c1"]
 
 
-def test_offset_committed_during_a_sweep_of_expired_offsets_is_kept() -> None:
+def test_offset_committed_during_the_removal_of_expired_offsets_is_kept() -> None:
     world = ClassicGroupWorld()
 
     def commit(partitions: range, offset: int, now_ms: int) -> None:
@@ -67,7 +67,7 @@ def test_offset_committed_during_a_sweep_of_expired_offsets_is_kept() -> None:
     assert {where: offset.offset for where, offset in world.shard.offsets.of_group("g").items()} == {("t", 49): 777}
 
 
-def test_transactional_id_that_begins_a_transaction_during_a_sweep_is_kept() -> None:
+def test_transactional_id_that_begins_a_transaction_during_id_expiration_is_kept() -> None:
     shard = TransactionShard(0, TxnConfig(id_expiration_ms=1_000), 2)
     for name in "abcdef":
         shard.ids[name] = TxnMetadata(name, 1, 0, 60_000, TxnState.EMPTY, update_ms=0)
@@ -85,7 +85,7 @@ def test_transactional_id_that_begins_a_transaction_during_a_sweep_is_kept() -> 
     assert list(shard.ids) == [following]
 
 
-def test_cold_snapshot_sweep_does_not_undo_a_share_state_write_or_deletion() -> None:
+def test_writing_cold_share_state_snapshots_does_not_undo_a_write_or_deletion() -> None:
     shard = ShareShard(
         0, ShareStateConfig(updates_per_snapshot=500, cold_snapshot_interval_ms=1_000), lambda topic, partition: True
     )

@@ -42,7 +42,7 @@ def test_compose_services_publish_and_advertise_ports_on_loopback_only() -> None
     assert SERVICES["console"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
 
 
-def test_compose_services_set_known_image_variables_as_text() -> None:
+def test_compose_services_set_only_known_image_variables_and_as_strings() -> None:
     for path in ("compose/compose.yaml", "grafana/compose.yaml"):
         for service in document(path)["services"].values():
             variables = service.get("environment", {})

@@ -99,7 +99,7 @@ def test_metrics_and_labels_are_extracted_from_promql_expressions() -> None:
     assert selected(expression) == {"m_bucket": {"le", "a", "b"}, "n": {"le", "a"}}
 
 
-def test_grafana_panels_have_unique_titles_and_positions_and_a_question() -> None:
+def test_grafana_panels_have_unique_titles_and_positions_and_a_question_as_description() -> None:
     panels = DASHBOARD["panels"]
     assert len(panels) >= 12
     assert all(panel["description"].count("?") == 1 for panel in panels)

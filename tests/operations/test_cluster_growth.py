@@ -174,7 +174,7 @@ def test_replicas_of_a_grown_cluster_are_spread_over_the_brokers(brokers: int, f
     assert max(others.values()) - min(others.values()) <= len(placed) // 10
 
 
-def test_growth_does_not_allocate_producer_ids_lost_in_a_power_cut_again() -> None:
+def test_cluster_growth_does_not_allocate_producer_ids_lost_in_a_power_cut_again() -> None:
     fs = MemoryFilesystem(written(kill=True))
     log = f"{DATA_DIR}/__cluster_metadata-0/{0:020}.log"
     whole = bytes(fs.files[log])

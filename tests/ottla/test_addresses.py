@@ -35,7 +35,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("text", "address"), ADDRESSES)
-def test_settings_commands_and_spark_options_parse_addresses_alike(text: str, address: Address) -> None:
+def test_addresses_are_parsed_alike_in_settings_commands_and_spark_options(text: str, address: Address) -> None:
     assert split_address(text) == broker_address(text) == address
     assert joined_address(address) == text
     assert bootstrap_addresses(text) == bootstrap_addresses(f" {text} ") == [address]
@@ -44,7 +44,7 @@ def test_settings_commands_and_spark_options_parse_addresses_alike(text: str, ad
 
 
 @pytest.mark.parametrize("text", MALFORMED)
-def test_settings_commands_and_spark_options_refuse_malformed_addresses(text: str) -> None:
+def test_malformed_addresses_are_refused_in_settings_commands_and_spark_options(text: str) -> None:
     for parse in (split_address, broker_address, bootstrap_addresses):
         with pytest.raises(BadArgument):
             parse(text)

@@ -77,9 +77,13 @@ def test_broker_and_cluster_objects_on_windows_fail_with_the_reason(tmp_path: Pa
 
 
 def test_tests_without_a_broker_pass_on_windows_with_the_pytest_plugin(tmp_path: Path) -> None:
-    (tmp_path / "test_own.py").write_text("def test_own() -> None:\n    pass\n")
+    (tmp_path / "test_user_test_without_a_broker_passes.py").write_text(
+        "def test_user_test_without_a_broker_passes() -> None:\n    pass\n"
+    )
     options = ("-q", "-p", "no:cacheprovider", "-p", "ottla.testing.pytest_plugin")
-    done = run(WINDOWS, tmp_path, "-m", "pytest", *options, "test_own.py", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    done = run(
+        WINDOWS, tmp_path, "-m", "pytest", *options, "test_user_test_without_a_broker_passes.py", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"
+    )
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

@@ -204,13 +204,13 @@ _FAULTS = "tests/control/faults/test_fault_texts.py::test_faults_in_the_document
 _SECURED = "tests/wire/test_secured_programs.py::test_documented_python_clients_commit_and_read_on_a_secured_broker"
 
 _FIRST_RUN = "tests/spark/sink/test_first_run.py"
-_OWN_SINK = f"{_FIRST_RUN}::test_stream_of_sparks_own_sink_continues_with_its_checkpoint"
+_OWN_SINK = f"{_FIRST_RUN}::test_stream_of_sparks_kafka_sink_continues_in_ottlas_sink_with_the_same_checkpoint"
 
 ELSEWHERE = {
     (
         "docs/spark.md",
         "frames = ottla.spark.arranged(frame, options)",
-    ): f"{_FIRST_RUN}::test_frame_with_the_option_frame_name_is_written_once_by_the_ottla_format",
+    ): f"{_FIRST_RUN}::test_dataframe_with_the_option_frame_name_is_written_once_by_the_ottla_format",
     ("docs/spark.md", "with ottla.spark.sinks("): f"{_FIRST_RUN}::test_several_spark_sinks_write_one_batch_at_the_same_time",
     ("docs/spark.md", 'source = {"kafka.bootstrap.servers": "broker:9092", "subscri'): (
         f"{_FIRST_RUN}::test_records_that_cannot_be_decoded_are_written_once_as_dead_letters"
@@ -231,7 +231,7 @@ ELSEWHERE = {
         "tests/broker/handlers/test_authorisation.py::test_super_user_has_all_permissions_without_acls"
     ),
     ("docs/security.md", "openssl req -x509 -newkey rsa:2048 -nodes -days 90 -subj /CN"): (
-        "tests/broker/config/test_security.py::test_certificate_made_as_on_the_security_page_is_usable_as_key_store"
+        "tests/broker/config/test_security.py::test_certificate_made_as_documented_on_the_security_page_is_usable_as_key_store"
     ),
     ("docs/security.md", "kafka-configs --bootstrap-server localhost:9092 --alter --en"): (
         "tests/wire/test_reloaded_certificates.py::test_reloaded_certificate_applies_to_new_connections_and_closes_no_old_connection"

@@ -17,7 +17,7 @@ def test_purchase_generator_with_the_same_seed_gives_the_same_rows() -> None:
 
 
 @pytest.mark.smoke
-def test_shares_of_malformed_and_late_purchases_are_as_requested() -> None:
+def test_purchase_generator_gives_the_requested_fractions_of_malformed_and_late_purchases() -> None:
     workload = Workload(20_000, malformed_share=0.05, late_share=0.1)
     rows = list(purchases(workload))
     sound = [json.loads(row.value) for row in rows if row.is_sound]

@@ -93,7 +93,7 @@ def test_record_timestamps_out_of_range_are_reported(check: Check, codec: int) -
 
 
 @BOTH
-def test_invalid_timestamp_decides_the_error_code_and_missing_key_the_error_message(check: Check) -> None:
+def test_batch_with_missing_key_and_invalid_timestamp_is_refused_with_invalid_timestamp(check: Check) -> None:
     raw = packed([record(), record(delta=1, key=None, timestamp_delta_ms=20_000), record(delta=2, timestamp_delta_ms=20_000)])
     error = refused(check, raw, rules(keys_wanted=True))
     assert isinstance(error, RecordsRefused)

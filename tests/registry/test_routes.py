@@ -132,7 +132,7 @@ def test_schema_is_compared_again_if_its_subject_changed_during_the_comparison(
     assert compared_with == [[1], [], [2]]
 
 
-def test_schema_identity_is_computed_once_per_version_and_request(registry: StoredRegistry) -> None:
+def test_digest_of_a_schema_is_computed_once_per_version_and_request(registry: StoredRegistry) -> None:
     computed = []
 
     def counted(schema: SchemaText) -> bytes:

@@ -52,7 +52,7 @@ ASSIGNMENT = {"assignment": {"assigned_partitions": [{"topic": "t", "partitions"
         ("member_assignment", ASSIGNMENT, b"\0\1\0\0\0\1\0\1t\0\0\0\1\0\0\0\3\xff\xff\xff\xff"),
     ],
 )
-def test_json_response_shows_bytes_in_the_form_used_in_requests(
+def test_json_response_encodes_bytes_fields_as_json_requests_do(
     reader: Reader, writer: Writer, field: str, written: object, expected: bytes
 ) -> None:
     read = reader.message(DescribedGroupMember, {field: written})

@@ -73,7 +73,7 @@ def test_simulated_faults_affect_every_broker_and_controller() -> None:
 
 
 @pytest.mark.full
-def test_paused_leader_learns_that_it_was_replaced_when_resumed() -> None:
+def test_simulated_leader_that_was_replaced_while_paused_resumes_without_findings() -> None:
     pause = PlannedFault(kind=plans.PAUSE_PROCESS, at_ms=500, for_ms=4_000, node=1)
     verdicts = [judge(msgspec.structs.replace(draw(seed, 60, brokers=3), faults=(pause,))) for seed in range(3, 7)]
     assert [verdict.findings for verdict in verdicts] == [[]] * len(verdicts)

@@ -63,7 +63,7 @@ class Ground:
         return [answer.kind for answer in self.answers if isinstance(answer, PeerFailure)]
 
 
-def test_simulated_broker_gets_a_metadata_response_from_another() -> None:
+def test_simulated_broker_gets_a_metadata_response_from_another_simulated_broker() -> None:
     ground = Ground()
     ground.ask()
     assert ground.answers == []

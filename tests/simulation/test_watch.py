@@ -40,7 +40,7 @@ class Coordinator:
         self.ids.clear()
 
 
-def test_unacknowledged_producer_id_and_epoch_may_be_lost_in_a_power_cut() -> None:
+def test_simulation_check_permits_the_loss_of_an_unacknowledged_producer_id_and_epoch() -> None:
     coordinator = Coordinator()
     coordinator.becomes(7, 3)
     coordinator.loses_power()
@@ -48,7 +48,7 @@ def test_unacknowledged_producer_id_and_epoch_may_be_lost_in_a_power_cut() -> No
     assert coordinator.findings == []
 
 
-def test_acknowledged_producer_id_and_epoch_must_survive_a_power_cut() -> None:
+def test_simulation_check_reports_the_loss_of_an_acknowledged_producer_id_and_epoch() -> None:
     coordinator = Coordinator()
     coordinator.becomes(7, 3)
     coordinator.acknowledged["shop"] = (7, 3)
@@ -57,7 +57,7 @@ def test_acknowledged_producer_id_and_epoch_must_survive_a_power_cut() -> None:
     assert coordinator.findings == ["shop is producer 7 epoch 2; a client had 7 epoch 3 before"]
 
 
-def test_missing_acknowledged_transactional_id_is_reported_as_lost() -> None:
+def test_simulation_check_reports_a_lost_transactional_id_that_was_acknowledged() -> None:
     coordinator = Coordinator()
     coordinator.becomes(7, 3)
     coordinator.acknowledged["shop"] = (7, 3)
@@ -66,7 +66,7 @@ def test_missing_acknowledged_transactional_id_is_reported_as_lost() -> None:
     assert coordinator.watch.lost_identities([coordinator.node]) == ["shop is lost; a client received producer 7"]
 
 
-def test_decreased_producer_epoch_and_changed_transaction_decision_are_reported() -> None:
+def test_simulation_check_reports_a_decreased_producer_epoch_and_a_changed_decision() -> None:
     coordinator = Coordinator()
     coordinator.becomes(7, 3, TxnState.PREPARE_COMMIT)
     coordinator.becomes(7, 3, TxnState.COMPLETE_ABORT)

@@ -67,7 +67,7 @@ def test_simulated_calls_due_at_the_same_time_run_in_scheduling_order() -> None:
     assert scheduler.now_ms == 1_008
 
 
-def test_overridden_settle_method_is_called_while_simulated_time_advances() -> None:
+def test_simulated_environment_calls_an_overridden_settle_method_while_time_advances() -> None:
     """Tests that measure how long the broker blocks the event loop override ``settle``."""
 
     class Counting(SimulatedEnv):

@@ -425,7 +425,7 @@ class Shadow:
 @pytest.mark.heavy
 @pytest.mark.entry("STO-15")
 @pytest.mark.parametrize("seed", range(25))
-def test_readers_and_producers_see_no_difference_after_compaction(logs: Logs, seed: int) -> None:
+def test_compaction_of_random_logs_keeps_newest_values_and_producer_state(logs: Logs, seed: int) -> None:
     rng, shadow, now_ms = random.Random(seed), Shadow(), NOW_MS
     log = logs.new(COMPACTED)
     for at in range(300):

@@ -121,7 +121,7 @@ def unverified(state: ProducerState, producer_id: int, now_ms: int) -> None:
     state.note_unverified(read_header(raw), now_ms, implicit_add=False)
 
 
-def test_refused_producer_ids_are_remembered_up_to_a_limit() -> None:
+def test_number_of_remembered_producer_ids_with_refused_batches_is_bounded() -> None:
     state = ProducerState()
     for producer_id in range(MAX_UNVERIFIED + 50):
         unverified(state, producer_id, NOW_MS)

@@ -65,7 +65,7 @@ def test_oracle_retries_find_coordinator_until_a_coordinator_is_available() -> N
     assert 0 < broker.clock.now_ms() < 1_000
 
 
-def test_oracle_ready_returns_a_response_with_a_non_retriable_error() -> None:
+def test_oracle_wait_for_readiness_returns_a_response_with_a_non_retriable_error() -> None:
     refused = coordinator(Code.GROUP_AUTHORIZATION_FAILED)
     broker = Broker(coordinator(Code.COORDINATOR_LOAD_IN_PROGRESS), coordinator(Code.NOT_COORDINATOR), refused)
     assert oracle.ready(broker, coordinator(Code.NONE), 3, lambda answer: [answer.error_code]) is refused

@@ -26,7 +26,7 @@ def test_expect_compares_values_by_the_type_of_the_expected_value(in_any_order: 
     assert Expectation(expected, in_any_order=in_any_order).compare(there) is None
 
 
-def test_expected_text_of_a_scenario_does_not_match_a_json_string() -> None:
+def test_expected_text_with_json_quotes_does_not_match_a_value_without_quotes() -> None:
     assert Expectation(["1"]).compare(records(b"1")) is None
     assert Expectation([1]).compare(records(b"1")) is None
     assert Expectation(['"a"']).compare(records(b"a")) is not None

@@ -21,11 +21,11 @@ def ids() -> list[str]:
 
 
 @pytest.mark.parametrize("selector", [cases.test for of_feature in FEATURES.values() for cases in of_feature])
-def test_each_selector_of_a_feature_selects_a_test(selector: str) -> None:
+def test_each_test_selector_of_the_compatibility_table_selects_a_test(selector: str) -> None:
     assert any(one.startswith(_WIRE + selector) for one in ids())
 
 
 @pytest.mark.parametrize("row", OTHERS)
-def test_the_pattern_of_each_row_matches_the_id_of_a_test(row: str) -> None:
+def test_each_row_pattern_of_the_compatibility_table_matches_a_test_id(row: str) -> None:
     pattern = OTHERS[row][0].partition(r"\[")[0]
     assert any(re.match(pattern, one) for one in ids())

@@ -44,7 +44,7 @@ def test_conformance_rule_ids_are_distinguished_from_similar_text() -> None:
     assert rules.named_in("KIP-98 (CRD-12, STO-99), KAFKA-20785, UTF-16, SUBEND-10") == {"CRD-12", "STO-99"}
 
 
-def test_rule_ids_in_pages_become_links() -> None:
+def test_conformance_rule_ids_in_documentation_pages_become_links() -> None:
     assert rules.link("**CRD-12, KIP-98.**") == "**[CRD-12](rules.md#crd-12), KIP-98.**"
 
 

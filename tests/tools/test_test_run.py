@@ -42,7 +42,7 @@ def test_smoke_test_is_of_level_smoke(): pass
 def test_nightly_test_is_of_level_nightly(): pass
 @pytest.mark.smoke
 @pytest.mark.parametrize("client", ["quick", pytest.param("slow", marks=pytest.mark.full)])
-def test_marked_case_is_of_its_own_level(client): pass
+def test_parametrized_test_case_with_a_marker_has_the_level_of_the_marker(client): pass
 """
 
 
@@ -51,14 +51,20 @@ def test_marked_case_is_of_its_own_level(client): pass
     ("level", "expected"),
     [
         ("check", {"test_pure_test_is_of_level_check"}),
-        ("smoke", {"test_smoke_test_is_of_level_smoke", "test_marked_case_is_of_its_own_level[quick]"}),
-        ("full", {"test_wire_test_is_of_level_full", "test_marked_case_is_of_its_own_level[slow]"}),
+        (
+            "smoke",
+            {"test_smoke_test_is_of_level_smoke", "test_parametrized_test_case_with_a_marker_has_the_level_of_the_marker[quick]"},
+        ),
+        (
+            "full",
+            {"test_wire_test_is_of_level_full", "test_parametrized_test_case_with_a_marker_has_the_level_of_the_marker[slow]"},
+        ),
         (
             "check,smoke",
             {
                 "test_pure_test_is_of_level_check",
                 "test_smoke_test_is_of_level_smoke",
-                "test_marked_case_is_of_its_own_level[quick]",
+                "test_parametrized_test_case_with_a_marker_has_the_level_of_the_marker[quick]",
             },
         ),
     ],
@@ -101,8 +107,8 @@ import time
 import pytest
 @pytest.mark.budget("samples", seconds=0, floor=3)
 @pytest.mark.parametrize("number", range(10))
-def test_sampled(number): time.sleep(0.001)
-def test_loop(within_budget):
+def test_budgeted_test_sleeps_one_millisecond(number): time.sleep(0.001)
+def test_within_budget_yields_at_least_the_floor(within_budget):
     assert list(within_budget(range(10), seconds=0, floor=4)) == EXPECTED
 """
 
@@ -110,7 +116,7 @@ def test_loop(within_budget):
 @pytest.mark.full
 def test_time_budget_runs_the_minimum_of_cases_and_skips_cases_over_budget(tmp_path: Path) -> None:
     results = run_pytest(tmp_path, f"EXPECTED = [0, 1, 2, 3]\n{SAMPLE_OF_BUDGETS}", "--budgets")
-    assert results.pop("test_loop").outcome == "passed"
+    assert results.pop("test_within_budget_yields_at_least_the_floor").outcome == "passed"
     skipped = [result for result in results.values() if result.outcome == "skipped"]
     assert len(skipped) == 7
     assert all(test_run.LEFT_TO_NIGHTLY in result.reason for result in skipped)
@@ -124,9 +130,9 @@ def test_every_parametrized_case_runs_without_time_budgets(tmp_path: Path) -> No
 
 @pytest.mark.full
 def test_recorded_test_results_have_the_reason_of_a_failure_and_of_an_import_error(tmp_path: Path) -> None:
-    results = run_pytest(tmp_path, "def test_fails(): assert 1 == 2\n")
-    assert (results["test_fails"].outcome, results["test_fails"].when) == ("failed", "call")
-    assert results["test_fails"].reason == "test_sample.py:1: assert 1 == 2"
+    results = run_pytest(tmp_path, "def test_one_equals_two(): assert 1 == 2\n")
+    assert (results["test_one_equals_two"].outcome, results["test_one_equals_two"].when) == ("failed", "call")
+    assert results["test_one_equals_two"].reason == "test_sample.py:1: assert 1 == 2"
     (broken,) = run_pytest(tmp_path, "import no_such_module\n").values()
     assert broken.outcome == "failed"
 
@@ -176,14 +182,14 @@ def test_failed_test_counts_as_passed_only_if_it_passes_when_repeated_alone(
     assert test_run.passes_alone("test_0", []) == passes
 
 
-def test_run_in_which_no_test_passed_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_run_without_a_passed_test_is_reported_as_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted_runs(monkeypatch, {"test_0": SKIPPED})
     assert test_run.run_levels([], 1, has_alone=False).is_broken
     scripted_runs(monkeypatch, {"test_0": SKIPPED, "test_1": PASSED}, {})
     assert not test_run.run_levels([], 1, has_alone=True).is_broken
 
 
-def test_unstable_tests_are_counted_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unstable_tests_are_counted_in_unstable_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_run, "UNSTABLE", tmp_path / "unstable.json")
     test_run.UNSTABLE.write_text('{"test_0": 1, "test_1": 1}')
     assert test_run.count_unstable(["test_0", "test_2"]) == {"test_0": 2, "test_2": 1}

@@ -59,7 +59,7 @@ def refused(*arguments: str) -> str:
 
 
 @pytest.mark.smoke
-def test_serve_reports_ready_and_exits_cleanly(tmp_path: Path) -> None:
+def test_serve_command_reports_that_it_is_ready_and_exits_cleanly(tmp_path: Path) -> None:
     data, ready_file = tmp_path / "data", tmp_path / "ready.json"
     for _ in range(2):
         with serving("--listen", "127.0.0.1:0", "--data-dir", str(data), "--ready-file", str(ready_file)) as (process, ready):
@@ -233,7 +233,7 @@ def test_serve_command_on_a_terminal_prints_the_control_api_address(tmp_path: Pa
     assert re.search(r"its control API is at http://127\.0\.0\.1:\d+, with the token [\w-]{22}\r\n", said)
 
 
-async def test_broker_object_works_in_asynchronous_code() -> None:
+async def test_broker_object_starts_and_stops_a_broker_in_an_async_with_block() -> None:
     async with Broker() as broker:
         assert broker.is_running
         with RawClient(broker.bootstrap) as client:

@@ -73,7 +73,7 @@ async def test_aiokafka_reports_no_committed_offset_after_a_coordinator_move(ott
         await consumer.stop()
 
 
-def test_librdkafka_raises_after_a_coordinator_move(ottla: Broker, committed: tuple[str, str]) -> None:
+def test_librdkafka_raises_not_coordinator_once_after_a_coordinator_move(ottla: Broker, committed: tuple[str, str]) -> None:
     topic, group = committed
     consumer = confluent_kafka.Consumer({"bootstrap.servers": ottla.bootstrap, "group.id": group})
     asked = [confluent_kafka.TopicPartition(topic, 0)]
@@ -145,7 +145,7 @@ def test_librdkafka_loses_its_group_session_while_it_repeats_an_offset_commit(ot
     assert "UNKNOWN_MEMBER_ID" in errors
 
 
-def test_librdkafka_repeats_an_offset_commit_later_than_its_fetch_returns(ottla: Broker, ottla_group: str) -> None:
+def test_librdkafka_offset_commit_succeeds_with_a_retry_backoff_longer_than_the_fetch_wait(ottla: Broker, ottla_group: str) -> None:
     assert commit_with_a_lost_response(ottla, ottla_group, {"retry.backoff.ms": 1_000}) == ""
 
 
@@ -174,7 +174,7 @@ async def test_aiokafka_commits_a_transaction_without_the_refused_record(ottla: 
     assert ottla.records(ottla_topic) == []
 
 
-def test_librdkafka_repeats_an_idempotent_record_after_another_has_timed_out(ottla: Broker, ottla_topic: str) -> None:
+def test_librdkafka_duplicates_an_idempotent_record_after_another_record_timed_out(ottla: Broker, ottla_topic: str) -> None:
     """librdkafka begins a new producer epoch for all partitions when a record times out that may have been written.
 
     A record of another partition whose acknowledgement was lost is then sent again with the new epoch, and the broker cannot

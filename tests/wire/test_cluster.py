@@ -174,7 +174,7 @@ def test_stopping_broker_transfers_its_partition_leaderships_first(cluster: ottl
     assert values(cluster, topic) == [b"without it"]
 
 
-def test_paused_partition_leader_becomes_an_in_sync_follower(cluster: ottla.Cluster) -> None:
+def test_resumed_former_partition_leader_catches_up_as_in_sync_follower(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None

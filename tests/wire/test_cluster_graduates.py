@@ -122,7 +122,7 @@ def made_topic(bootstrap: str) -> bool:
     return True
 
 
-def test_cluster_graduates_to_apache_kafka(tmp_path: Path) -> None:
+def test_cluster_is_moved_to_apache_kafka_while_clients_lose_no_records(tmp_path: Path) -> None:
     with ottla.Cluster(2, settings=SETTINGS, data_dir=tmp_path / "cluster") as cluster:
         broker = ApacheKafka(
             tmp_path / "kafka",

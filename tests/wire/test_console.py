@@ -235,7 +235,7 @@ def test_console_shows_the_timeline_of_an_expired_transactional_id() -> None:
         assert {"init", "begin", "complete", "expire"} <= {event["kind"] for event in shown["events"]}
 
 
-def test_console_shows_faults_and_its_requests_do_not_hit_them(broker: Broker) -> None:
+def test_console_shows_faults_and_no_fault_hits_console_requests(broker: Broker) -> None:
     """A fault for all requests does not count the console's requests, so an open page does not add hits."""
     broker.create_topic("orders", 1)
     any_request = broker.faults.add(Fault(api="*", observe=True))

@@ -246,7 +246,7 @@ def test_topic_delete_command_deletes_internal_topics_only_after_confirmation(tm
         os.close(slave)
 
 
-def test_misspelled_topic_prevents_topic_deletions_but_no_other_leader_elections(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelled_topic_prevents_all_deletions_of_a_command_but_not_leader_elections(capsys: pytest.CaptureFixture[str]) -> None:
     with Broker() as broker:
         broker.create_topic("orders")
         to_broker = ["--bootstrap", broker.bootstrap]

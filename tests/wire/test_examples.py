@@ -157,12 +157,12 @@ def node_project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.smoke
-def test_node_example_passes(environment: dict[str, str], node_project: Path) -> None:
+def test_nodejs_example_passes(environment: dict[str, str], node_project: Path) -> None:
     said = run(["node", "--test", "--test-reporter=tap", "--test-name-pattern=only committed"], environment, node_project)
     assert "ok 1 - only committed orders are read" in said
 
 
-def test_node_example_passes_and_reports_a_failure(environment: dict[str, str], node_project: Path) -> None:
+def test_nodejs_example_passes_and_reports_a_failure(environment: dict[str, str], node_project: Path) -> None:
     assert "pass 5" in run([installed("npm"), "test"], environment, node_project)
     failure(["node", "--test", "--test-name-pattern=report of a failed"], environment, node_project)
 
@@ -180,7 +180,7 @@ const refused = (error) => console.log(error.message);
 """
 
 
-def test_killed_node_example_leaves_no_broker(environment: dict[str, str], tmp_path: Path) -> None:
+def test_killed_nodejs_example_leaves_no_broker(environment: dict[str, str], tmp_path: Path) -> None:
     node, project = installed("node"), copied("node", tmp_path)
     done = subprocess.run(
         [node, "-e", NODE_ATTACK], env=environment, cwd=project, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

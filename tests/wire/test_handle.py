@@ -117,7 +117,7 @@ def test_damaged_broker_snapshot_is_refused_and_the_current_data_is_kept(broker:
 
 
 @pytest.mark.full
-def test_killed_broker_resets_and_restores_leave_old_or_new_data() -> None:
+def test_reset_or_restore_of_a_killed_broker_leaves_old_or_new_data() -> None:
     """Simulated tests kill the broker at each disk operation. This test shows that the simulation omits no operation."""
     with Broker() as broker:
         produce(broker, "orders", b"1", b"2")

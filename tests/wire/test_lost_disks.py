@@ -93,7 +93,7 @@ def test_acknowledged_records_survive_a_power_cut_of_the_last_in_sync_leader(clu
     check(cluster, *values)
 
 
-def test_broker_on_a_new_disk_and_killed_cluster_lead_again(cluster: ottla.Cluster) -> None:
+def test_broker_on_a_new_disk_leads_again_and_a_killed_cluster_elects_leaders(cluster: ottla.Cluster) -> None:
     write(cluster, "first")
     cluster.kill(3)
     replace_disk(cluster, 3)

@@ -53,7 +53,7 @@ def test_unknown_path_on_the_metrics_port_returns_404(broker: Broker) -> None:
             scrape(broker, url.replace("/metrics", path))
 
 
-def test_metrics_can_be_requested_with_any_host_name(broker: Broker) -> None:
+def test_metrics_can_be_requested_with_any_host_header(broker: Broker) -> None:
     request = urllib.request.Request(broker.ready["metrics"], headers={"Host": "ottla.shop.svc.cluster.local:9644"})
     assert scrape(broker, request) is not None
 

@@ -68,7 +68,7 @@ def test_broker_transaction_block_commits_or_aborts(ottla: Broker, ottla_topic: 
     assert ottla.lag(ottla_group)[ottla_topic, 0] > 0
 
 
-def test_fenced_transaction_block_of_broker_object_keeps_the_error_of_the_block(ottla: Broker, ottla_topic: str) -> None:
+def test_fenced_transaction_block_of_broker_object_raises_the_error_from_inside_the_block(ottla: Broker, ottla_topic: str) -> None:
     with pytest.raises(ZeroDivisionError) as raised, ottla.transaction(ottla_topic) as transaction:
         transaction.produce(ottla_topic, "a")
         ottla.transaction(ottla_topic).begin()
@@ -76,7 +76,7 @@ def test_fenced_transaction_block_of_broker_object_keeps_the_error_of_the_block(
     assert "could not be aborted" in raised.value.__notes__[0]
 
 
-def test_broker_transaction_block_without_records_ends(ottla: Broker) -> None:
+def test_broker_transaction_block_without_records_ends_without_an_error(ottla: Broker) -> None:
     with ottla.transaction("empty") as transaction:
         assert transaction.is_open
     assert not transaction.is_open

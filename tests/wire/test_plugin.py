@@ -242,7 +242,9 @@ def test_orders_are_paid(ottla, ottla_topic):
     ],
 )
 def test_invalid_ottla_marker_is_reported_in_one_line_and_fails_only_its_test(tmp_path: Path, marker: str, told: str) -> None:
-    suite = f"@pytest.mark.ottla({marker})\ndef test_broker_starts(ottla):\n    pass\n\n\ndef test_of_others():\n    pass\n"
+    suite = (
+        f"@pytest.mark.ottla({marker})\ndef test_broker_starts(ottla):\n    pass\n\n\ndef test_unmarked_test_passes():\n    pass\n"
+    )
     for workers in ((), ("xdist", "-n2")):
         code, output = run(tmp_path, suite, *workers)
         assert code == 1
@@ -284,7 +286,7 @@ def test_default_markers_accept_the_existing_broker(ottla):
 def test_attributes_of_own_brokers_skip(ottla, name):
     getattr(ottla, name)
 
-def test_misspelt_attribute_fails(ottla):
+def test_misspelt_attribute_of_a_broker_object_fails(ottla):
     with pytest.raises(AttributeError, match="no attribute 'fualts'"):
         ottla.fualts
 """
@@ -315,7 +317,7 @@ def test_fresh_broker_has_no_topics(ottla, ottla_topic, number):
 
 @pytest.mark.parametrize("number", range(2))
 @pytest.mark.ottla(settings={"num.partitions": 3})
-def test_settings_select_a_broker(ottla, number):
+def test_marker_settings_select_a_broker(ottla, number):
     note(ottla)
 """
 
@@ -411,7 +413,7 @@ def test_session_broker_keeps_the_prepared_topic(prepared, ottla):
 )
 
 
-def test_broker_of_a_wider_fixture_stays_open_for_other_tests(tmp_path: Path) -> None:
+def test_broker_of_a_fixture_with_wider_scope_stays_open_for_other_tests(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import ottla.testing.session_brokers as brokers\nbrokers.MAX_BROKERS = 2\n")
     code, output = run(tmp_path, MANY)
     assert (code, "5 passed" in output) == (0, True), output

@@ -274,7 +274,7 @@ def test_plugin_marker_selects_a_secured_broker(tmp_path: Path) -> None:
     assert code == 1
     assert "cannot be shown" not in output
     assert "secret" not in output.replace('{"alice": "secret"}', "")
-    code, output = run(tmp_path, "@pytest.mark.ottla(users='alice')\ndef test_it(ottla): ...")
+    code, output = run(tmp_path, "@pytest.mark.ottla(users='alice')\ndef test_security_marker_is_refused(ottla): ...")
     assert """the marker ottla needs users={"alice": "secret"}, not 'alice'""" in output
     code, output = run(tmp_path, SUITE, "-k", "secured", OTTLA_BOOTSTRAP="127.0.0.1:1")
     assert "2 skipped" in output

@@ -134,7 +134,7 @@ def refusals(cluster: ApacheKafkas) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "peer_authentication_failed"]
 
 
-def test_broker_with_a_wrong_password_joins_the_cluster_once_it_is_corrected(tmp_path: Path) -> None:
+def test_broker_with_a_wrong_password_joins_the_cluster_once_the_password_is_corrected(tmp_path: Path) -> None:
     nodes = SecuredNodes(tmp_path)
     with running(tmp_path, nodes) as cluster:
         cluster.shut_down(3)
@@ -158,7 +158,7 @@ def test_broker_with_a_wrong_password_joins_the_cluster_once_it_is_corrected(tmp
 
 
 @pytest.mark.parametrize("fault", ["expired", "untrusted", "of another host"])
-def test_broker_logs_a_peer_with_a_wrong_certificate_until_it_is_replaced(tmp_path: Path, fault: str) -> None:
+def test_broker_logs_a_peer_with_a_wrong_certificate_until_the_certificate_is_replaced(tmp_path: Path, fault: str) -> None:
     nodes = SecuredNodes(tmp_path)
     with running(tmp_path, nodes) as cluster:
         cluster.create_topic("t", 1, {"min.insync.replicas": "2"}, replication_factor=3)

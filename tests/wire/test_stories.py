@@ -137,7 +137,7 @@ def test_deep_dive_4_consumer_that_dies_before_its_commit_reads_the_record_again
 
 @pytest.mark.entry("CRD-05", "IDM-17", "OFF-17")
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["stopped", "killed"])
-def test_deep_dive_5_6_7_restart_of_all_three_roles_loses_no_transaction(
+def test_deep_dive_5_6_7_restart_of_leader_and_both_coordinators_loses_no_transaction(
     group_client: Client, restartable: Broker, unique: Unique, closing: Closing, kill: bool
 ) -> None:
     """One broker has all three roles. It stops between the batches and the commit."""

@@ -39,7 +39,7 @@ def test_broker_without_an_authorizer_has_no_acl_metrics() -> None:
     broker.stop()
 
 
-def test_acl_check_rate_metric_covers_the_last_two_windows() -> None:
+def test_acl_check_rate_metric_averages_the_last_two_30_second_samples() -> None:
     rate = RatePerMinute()
     now_ms = 1_000_000
     for _ in range(3):

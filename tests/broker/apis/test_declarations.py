@@ -55,7 +55,7 @@ def test_declared_authorizations_of_apis_use_kafkas_names() -> None:
 
 
 @pytest.mark.parametrize("key", SERVED)
-def test_declared_api_versions_are_offered(key: int) -> None:
+def test_api_versions_response_has_the_declared_versions_of_each_api(key: int) -> None:
     declared = declaration(key)
     for unstable in (False, True):
         offered = {k: (low, high) for k, low, high in offered_versions(unstable=unstable)}[key]

@@ -79,7 +79,7 @@ def described_tokens(broker: SimulatedBroker, owner: KafkaPrincipal) -> list[str
     return [token.token_id for token in ended.value.value.tokens]
 
 
-def test_token_visible_by_one_of_two_permissions_is_not_recorded_as_denied() -> None:
+def test_delegation_token_visible_by_one_of_two_permissions_is_not_recorded_as_denied() -> None:
     broker = authorised({"delegation.token.secret.key": "key"})
     token = broker.broker.cluster.create_token(CAROL, CAROL, [BOB], -1, broker.env.now_ms())
     assert described_tokens(broker, BOB) == [] == denied(broker), "the client did not name the owner of the token"
@@ -92,7 +92,7 @@ def test_token_visible_by_one_of_two_permissions_is_not_recorded_as_denied() -> 
     broker.stop()
 
 
-def test_hidden_topics_of_a_share_group_are_not_recorded_as_denials() -> None:
+def test_topics_hidden_in_share_group_responses_are_not_recorded_as_denials() -> None:
     broker = authorised()
     broker.with_coordinators()
     for name in ("open", "secret"):

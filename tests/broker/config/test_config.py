@@ -70,7 +70,7 @@ def test_misspelt_environment_variable_gets_a_suggestion(misspelt: str, meant: s
         assert from_environment({meant: "1"})[1] == []
 
 
-def test_environment_variables_follow_the_image_convention() -> None:
+def test_kafka_environment_variables_set_configs_as_in_kafkas_image() -> None:
     settings, ignored = from_environment(
         {"KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1", "KAFKA_HEAP_OPTS": "-Xmx1G", "KAFKA_NO_SUCH_THING": "1", "PATH": "/bin"}
     )
@@ -107,7 +107,7 @@ def test_unknown_config_key_is_refused_with_a_suggestion() -> None:
         ("log.dirs", "/a,/b"),
     ],
 )
-def test_error_for_an_invalid_setting_has_its_value(key: str, value: str) -> None:
+def test_error_for_an_invalid_setting_names_the_invalid_value(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
         BrokerConfig({key: value})
 
@@ -128,7 +128,7 @@ def test_known_config_keys_without_effect_are_reported() -> None:
     ]
 
 
-def test_kafkas_own_server_properties_is_accepted() -> None:
+def test_server_properties_file_shipped_with_kafka_is_accepted() -> None:
     text = """
     process.roles=broker,controller
     node.id=1

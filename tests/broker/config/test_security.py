@@ -73,7 +73,7 @@ def test_config_with_the_most_specific_listener_prefix_takes_precedence() -> Non
     assert sasl(given).max_session_ms == {"PLAIN": 1_000, "SCRAM-SHA-256": 3_000}
 
 
-def test_environment_variable_may_contain_the_prefix_of_a_listener() -> None:
+def test_environment_variable_may_set_a_config_with_a_listener_prefix() -> None:
     values, ignored = from_environment({"KAFKA_LISTENER_NAME_SASL__SSL_SCRAM___SHA___256_SASL_JAAS_CONFIG": "x"})
     assert (values, ignored) == ({"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": "x"}, [])
 
@@ -160,7 +160,7 @@ def test_tls_keys_and_certificates_may_be_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on the PATH")
-def test_certificate_made_as_on_the_security_page_is_usable_as_key_store(tmp_path: Path) -> None:
+def test_certificate_made_as_documented_on_the_security_page_is_usable_as_key_store(tmp_path: Path) -> None:
     (block,) = [block for block in blocks("docs/security.md") if block.text.startswith("openssl req")]
     subprocess.run(["sh", "-ec", block.text], cwd=tmp_path, check=True, capture_output=True)
     settings = tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "server.pem")})
@@ -170,7 +170,7 @@ def test_certificate_made_as_on_the_security_page_is_usable_as_key_store(tmp_pat
     assert chain.public_bytes(Encoding.PEM) == (tmp_path / "ca.pem").read_bytes()
 
 
-def test_sasl_ssl_requires_client_certificates_only_by_a_prefixed_config() -> None:
+def test_sasl_ssl_listener_requires_client_certificates_only_if_its_prefixed_config_does() -> None:
     assert tls({**KEYS, "ssl.client.auth": "required"}, SecurityProtocol.SASL_SSL).client_auth == "none"
     prefixed = {**KEYS, "listener.name.in.ssl.client.auth": "required"}
     assert tls(prefixed, SecurityProtocol.SASL_SSL).client_auth == "required"
@@ -259,7 +259,7 @@ def between(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol
     )
 
 
-def test_broker_connects_to_other_brokers_with_the_settings_of_its_listener() -> None:
+def test_broker_connects_to_other_brokers_with_settings_of_the_inter_broker_listener() -> None:
     connecting = between({**NODES, "listener.name.in.ssl.enabled.protocols": "TLSv1.3"})
     assert (connecting.sasl.mechanism, connecting.sasl.username, connecting.sasl.password.text) == ("PLAIN", "admin", "hush")
     assert (connecting.tls.trusted.text.text.strip(), connecting.tls.certificate) == (OWN.decode().strip(), None)

@@ -56,7 +56,7 @@ def test_new_cluster_id_is_synced_before_it_is_returned() -> None:
     controller.close()
 
 
-def test_single_broker_syncs_metadata_left_by_a_kill_before_it_answers() -> None:
+def test_restarted_single_broker_syncs_metadata_written_before_a_kill_before_it_responds() -> None:
     fs = TracingFilesystem()
     broker = SimulatedBroker(POWER, fs=fs).start()
     broker.env.run_aside = lambda work, done: None  # type: ignore[method-assign]

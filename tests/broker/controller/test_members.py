@@ -105,7 +105,7 @@ def test_api_versions_of_a_controller_lists_controller_apis_only(controller: Sim
     assert not {0, 3, 11} & offered, "clients do not produce to a controller"
 
 
-def test_broker_whose_session_expires_on_a_full_disk_is_fenced_later() -> None:
+def test_broker_session_that_expires_while_the_controllers_disk_is_full_is_fenced_later() -> None:
     files = FaultyFilesystem()
     controller = SimulatedController(fs=files).start()
     Broker(controller, 1).join()

@@ -129,9 +129,7 @@ def test_init_producer_id_during_a_commit_logs_no_aborted_transaction(simulated:
     assert (line["fenced_producer_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "third", False)
 
 
-def test_abort_stored_for_the_fencing_log_is_dropped_when_its_producer_recovers(
-    simulated: SimulatedBroker, lines: list[Line]
-) -> None:
+def test_fencing_log_line_omits_an_abort_after_which_the_producer_recovered(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     simulated.broker.fencing_log.note_abort("orders", ProducerIdAndEpoch(producer_id, epoch))
     _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
@@ -148,7 +146,7 @@ def test_recovering_producer_is_not_logged_as_new_owner_of_its_transactional_id(
     assert taken(lines) == []
 
 
-def test_number_of_aborts_stored_for_the_fencing_log_is_bounded() -> None:
+def test_number_of_aborts_remembered_for_fencing_log_lines_is_bounded() -> None:
     remembered = FencingLog(cast(Any, None))
     for number in range(fencing_log.MAX_REMEMBERED_ABORTS + 5):
         remembered.note_abort(f"id-{number}", ProducerIdAndEpoch(1, 0))

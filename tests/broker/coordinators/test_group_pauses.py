@@ -191,7 +191,7 @@ def test_joins_of_many_group_members_block_the_event_loop_briefly(measured: Meas
     )
 
 
-def test_group_coordinators_periodic_check_without_due_work_runs_few_lines(measured: Measured) -> None:
+def test_periodic_check_of_group_coordinators_without_due_work_executes_few_python_lines(measured: Measured) -> None:
     give_offsets(measured, measured.groups, "small")
     tick = measured.broker.broker.groups.tick
     measured.broker.measure(lambda: measured.meter.run(tick), TICK)

@@ -82,7 +82,9 @@ def is_ongoing_or_complete(metadata: TxnMetadata) -> bool:
 
 
 @pytest.mark.entry("STO-18")
-def test_lost_addition_of_a_partition_to_the_first_transaction_is_repeated(broker: SimulatedBroker, world: World) -> None:
+def test_restart_after_a_power_cut_repeats_a_lost_partition_addition_to_the_first_transaction(
+    broker: SimulatedBroker, world: World
+) -> None:
     perform(world, "produce A t")
     power_cut(broker, world, is_ongoing)
     assert perform(world, "describe x").startswith("Ongoing")
@@ -92,7 +94,7 @@ def test_lost_addition_of_a_partition_to_the_first_transaction_is_repeated(broke
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
-def test_lost_additions_of_several_partitions_to_a_transaction_are_repeated(broker: SimulatedBroker, world: World) -> None:
+def test_restart_after_a_power_cut_repeats_lost_additions_of_several_partitions(broker: SimulatedBroker, world: World) -> None:
     assert perform(world, "produce_all A t,u") == "NONE @0"
     power_cut(broker, world, is_ongoing)
     (shard,) = broker.broker.transactions.shards()
@@ -103,7 +105,7 @@ def test_lost_additions_of_several_partitions_to_a_transaction_are_repeated(brok
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_lost_addition_of_a_partition_after_a_lost_completion_record_is_repeated(
+def test_restart_repeats_a_lost_partition_addition_that_followed_a_lost_completion_record(
     broker: SimulatedBroker, world: World, ends: str
 ) -> None:
     """The decided transaction's markers must not be sent again, because a repeated marker would end the producer's next
@@ -118,7 +120,7 @@ def test_lost_addition_of_a_partition_after_a_lost_completion_record_is_repeated
     assert visible(world, ("t", 0), committed=True) == [*before, "a3"]
 
 
-def test_lost_addition_of_a_partition_under_the_next_producer_id_is_repeated(broker: SimulatedBroker, world: World) -> None:
+def test_restart_repeats_a_lost_partition_addition_under_the_next_producer_id(broker: SimulatedBroker, world: World) -> None:
     """The first producer id has no epochs left, so the next transaction has another producer id."""
     for command in (f"A = forge x state=CompleteCommit epoch={EXHAUSTED_EPOCH} client=2", "kill", "produce A t"):
         perform(world, command)
@@ -130,14 +132,14 @@ def test_lost_addition_of_a_partition_under_the_next_producer_id_is_repeated(bro
     assert visible(world, ("t", 0), committed=True) == ["a1", "a2"]
 
 
-def test_lost_addition_of_the_offsets_partition_to_a_transaction_is_repeated(broker: SimulatedBroker, world: World) -> None:
+def test_restart_repeats_the_lost_addition_of_the_offsets_partition_to_a_transaction(broker: SimulatedBroker, world: World) -> None:
     perform(world, "offsets A g t=7")
     power_cut(broker, world, is_ongoing)
     assert perform(world, "commit A") == "NONE p1 e1"
     assert perform(world, "committed g t") == "7"
 
 
-def test_lost_addition_of_a_second_partition_to_a_transaction_is_repeated(broker: SimulatedBroker, world: World) -> None:
+def test_restart_repeats_the_lost_addition_of_a_second_partition_to_a_transaction(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     perform(world, "produce A u")
     power_cut(broker, world, lambda metadata: ("u", 0) in metadata.partitions)

@@ -156,7 +156,7 @@ def test_read_of_share_state_is_refused_when_the_share_state_log_is_offline(brok
             ask()
 
 
-def test_deletion_of_many_topics_removes_their_share_states_in_one_sweep(
+def test_deletion_of_many_topics_removes_their_share_states_in_one_pass(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states, names = broker.broker.share_states, [f"t{number}" for number in range(30)]

@@ -144,7 +144,7 @@ def test_acl_requests_need_permission_on_the_cluster(client: SimulatedClient, re
     assert code == Code.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_without_an_authorizer_acls_are_disabled_and_all_is_allowed() -> None:
+def test_broker_without_an_authorizer_refuses_acl_requests_and_allows_all_other_requests() -> None:
     broker = SimulatedBroker().start()
     broker.broker.cluster.create_topic(OPEN, 1, {})
     with broker.connect() as client:
@@ -168,7 +168,7 @@ def test_super_user_has_all_permissions_without_acls() -> None:
     broker.stop()
 
 
-def test_everyone_may_access_resources_without_acls() -> None:
+def test_allow_everyone_if_no_acl_found_permits_access_only_to_resources_without_acls() -> None:
     broker = authorised({"allow.everyone.if.no.acl.found": "true"})
     for name in (OPEN, SECRET):
         broker.broker.cluster.create_topic(name, 1, {})
@@ -435,7 +435,7 @@ def test_write_txn_markers_needs_permission_on_the_cluster(broker: SimulatedBrok
     authorise(broker.broker.authorizer, WriteTxnMarkersRequest(), context)
 
 
-def test_cluster_api_needs_its_declared_acl_operation(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_each_cluster_api_needs_its_declared_acl_operation_on_the_cluster(broker: SimulatedBroker, client: SimulatedClient) -> None:
     assert client.call(DescribeClientQuotasRequest()).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
     grant(broker, may("CLUSTER", CLUSTER, "ALTER_CONFIGS"))
     assert client.call(DescribeClientQuotasRequest()).error_code == 0

@@ -62,7 +62,7 @@ def client(simulated: SimulatedBroker) -> Iterator[SimulatedClient]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_config_change_has_kafkas_response(case: Case, client: SimulatedClient) -> None:
+def test_config_change_has_the_error_code_and_resulting_value_of_kafka(case: Case, client: SimulatedClient) -> None:
     name = "t" if case.kind == T else case.name
     if case.kind == T:
         create(client, name)
@@ -152,7 +152,7 @@ def test_incremental_append_to_a_topic_config_starts_from_kafkas_default(client:
     assert client.call(describe(T, "t", ["cleanup.policy"])).results[0].configs[0].value == "delete"
 
 
-def test_config_change_that_lists_a_resource_twice_is_refused_for_both(client: SimulatedClient) -> None:
+def test_alter_configs_that_lists_a_resource_twice_is_refused_for_both_entries(client: SimulatedClient) -> None:
     create(client, "t")
     create(client, "u")
     retention = [AlterableConfig(name="retention.ms", config_operation=SET, value="5")]

@@ -70,7 +70,7 @@ def delete(names: list[str]) -> DeleteShareGroupOffsetsRequest:
     return DeleteShareGroupOffsetsRequest(group_id="g", topics=topics)
 
 
-def test_leader_epochs_of_many_denied_topics_block_the_event_loop_briefly(broker: MeasuredBroker) -> None:
+def test_offset_for_leader_epoch_of_many_denied_topics_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     topics = [
         OffsetForLeaderTopic(topic=f"t{index}", partitions=[OffsetForLeaderPartition()])
         for index in range(broker.meter.size(MANY_TOPICS))

@@ -41,12 +41,12 @@ def test_user_created_at_the_first_start_can_authenticate_by_every_scram_mechani
     assert not authenticates(broker, mechanism, "wrong")
 
 
-def test_existing_scram_user_keeps_its_password_at_a_start_with_another(broker: Any) -> None:
+def test_existing_scram_user_keeps_its_password_when_the_start_configures_another_password(broker: Any) -> None:
     create_first_users(broker, [FirstUser("alice", "hush"), FirstUser("alice", "other")])
     assert authenticates(broker, "SCRAM-SHA-256", "hush")
 
 
-def test_error_for_a_scram_user_that_cannot_be_created_has_no_password(broker: Any) -> None:
+def test_error_for_a_scram_user_that_cannot_be_created_hides_the_password(broker: Any) -> None:
     with pytest.raises(ConfigError, match=r"--user x+: a user name has at most 1000 characters") as caught:
         create_first_users(broker, [FirstUser("x" * 1_001, "hush")])
     assert "hush" not in str(caught.value)
@@ -58,7 +58,7 @@ def test_broker_with_a_separate_controller_creates_no_scram_users() -> None:
         create_first_users(ports, [FirstUser("alice", "hush")])
 
 
-def test_repr_of_a_scram_user_has_no_password() -> None:
+def test_repr_of_a_scram_user_hides_the_password() -> None:
     assert "hush" not in repr(FirstUser("alice", "hush"))
 
 

@@ -32,7 +32,7 @@ class HandlerPortsWorld(FollowedPartitionWorld):
 
 
 @pytest.mark.parametrize("is_regained", [False, True])
-def test_transaction_marker_is_not_confirmed_when_the_leader_changes_meanwhile(is_regained: bool) -> None:
+def test_transaction_marker_is_not_acknowledged_when_the_leader_changes_before_the_response(is_regained: bool) -> None:
     world = HandlerPortsWorld()
     topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0, *range(1, 500)])]
     marker = WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=topics, coordinator_epoch=3)
@@ -47,7 +47,7 @@ def test_transaction_marker_is_not_confirmed_when_the_leader_changes_meanwhile(i
     assert response.markers[0].topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_produce_is_not_acknowledged_when_the_leader_changes_meanwhile() -> None:
+def test_produce_is_not_acknowledged_when_the_leader_changes_before_replication() -> None:
     world = HandlerPortsWorld()
     world.write()
     began = world.barrier.leaderships_lost
@@ -59,7 +59,7 @@ def test_produce_is_not_acknowledged_when_the_leader_changes_meanwhile() -> None
     assert result.error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_delete_records_is_not_acknowledged_when_the_leader_changes_meanwhile() -> None:
+def test_delete_records_is_not_acknowledged_when_the_leader_changes_before_the_response() -> None:
     world = HandlerPortsWorld()
     deleting = Deleting.of(world.partition, 5, DeleteRecordsPartitionResult(partition_index=0, low_watermark=0))
     assert not deleting.is_over()

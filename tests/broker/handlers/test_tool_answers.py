@@ -84,7 +84,7 @@ def test_describe_quorum_lists_one_voter_without_lag(broker: SimulatedBroker, cl
 
 
 @pytest.mark.parametrize("asked", [[("a", 0)], [("__cluster_metadata", 1)], [("__cluster_metadata", 0), ("a", 0)]])
-def test_describe_quorum_refuses_other_topics(client: SimulatedClient, asked: list[tuple[str, int]]) -> None:
+def test_describe_quorum_refuses_topics_other_than_cluster_metadata(client: SimulatedClient, asked: list[tuple[str, int]]) -> None:
     answer = client.call(
         DescribeQuorumRequest([TopicData(topic_name=name, partitions=[PartitionData(index)]) for name, index in asked])
     )
@@ -186,7 +186,7 @@ def test_single_broker_refuses_to_move_replicas_to_another_log_directory(broker:
     assert moved((DATA_DIR, "a", [0])) == [("a", [(0, 0)])]
 
 
-def test_token_and_sasl_requests_are_refused_on_a_plaintext_listener(client: SimulatedClient) -> None:
+def test_delegation_token_and_sasl_requests_are_refused_on_a_plaintext_listener(client: SimulatedClient) -> None:
     request = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="a", renewers=[], max_lifetime_ms=-1)
     answer = client.call(request)
     assert answer.error_code == Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -105,7 +105,7 @@ def test_records_of_internal_topics_are_not_deleted(client: SimulatedClient) -> 
 @pytest.mark.parametrize(
     ("endpoint_type", "code"), [(0, Code.UNSUPPORTED_ENDPOINT_TYPE), (2, Code.MISMATCHED_ENDPOINT_TYPE), (1, Code.NONE)]
 )
-def test_describe_cluster_refuses_other_endpoint_types(client: SimulatedClient, endpoint_type: int, code: Code) -> None:
+def test_describe_cluster_refuses_endpoint_types_other_than_broker(client: SimulatedClient, endpoint_type: int, code: Code) -> None:
     answer = client.call(DescribeClusterRequest(endpoint_type=endpoint_type))
     assert (answer.error_code, answer.endpoint_type) == (code, 1)
 

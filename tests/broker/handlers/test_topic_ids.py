@@ -38,7 +38,7 @@ def asked(client: SimulatedClient, *topics: tuple[bytes, str | None], version: i
 
 
 @pytest.mark.parametrize("name", ["", None, "another", "t"])
-def test_topic_name_beside_a_topic_id_is_ignored(client: SimulatedClient, name: str | None) -> None:
+def test_metadata_request_with_a_topic_id_ignores_the_topic_name(client: SimulatedClient, name: str | None) -> None:
     """Java's Admin sends an empty name with the id, and fails if the response is about a topic with the name ""."""
     known = topic_id(client)
     assert asked(client, (known, name), (known, name)) == [(0, "t", known)]

@@ -77,7 +77,7 @@ def test_error_that_reappears_after_a_long_time_is_logged_again() -> None:
     assert retried.lines[2:] == [("refused", None)]
 
 
-def test_error_after_a_periodic_sweep_without_errors_is_logged_again() -> None:
+def test_error_after_a_periodic_check_without_errors_is_logged_again() -> None:
     retried = Retried()
 
     def one_round(*, fails: bool) -> None:
@@ -93,7 +93,7 @@ def test_error_after_a_periodic_sweep_without_errors_is_logged_again() -> None:
     assert retried.lines == [("refused", None)] * 2
 
 
-def test_error_after_an_interrupted_periodic_sweep_is_not_logged_again() -> None:
+def test_error_after_an_interrupted_periodic_check_is_not_logged_again() -> None:
     retried = Retried()
 
     def steps() -> Iterator[None]:

@@ -203,7 +203,7 @@ def test_directory_assignments_of_many_replicas_need_several_requests() -> None:
     assert world.asked() == [list(range(MAX_ASSIGNMENTS, MAX_ASSIGNMENTS + 5))]
 
 
-def test_closed_directory_assignments_send_no_request() -> None:
+def test_broker_sends_no_assign_replicas_to_dirs_request_after_its_stop() -> None:
     world = World(2)
     world.check(0)
     assert world.asked() == [[0]]

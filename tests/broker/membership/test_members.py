@@ -163,7 +163,9 @@ def test_configs_in_the_controllers_metadata_take_effect_on_the_broker(
     assert member.server.settings.max_connections == 50
 
 
-def test_broker_itself_checks_the_configs_of_its_listeners(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+def test_broker_checks_its_listener_configs_before_it_forwards_them_to_the_controller(
+    world: MemberWorld, member: Member, client: SimulatedClient
+) -> None:
     """The controller cannot read the broker's key stores, so a refused config is not forwarded."""
 
     key = "listener.name.in.ssl.keystore.location"

@@ -42,7 +42,7 @@ def test_expired_delegation_tokens_are_removed_as_time_passes(kind: type[Simulat
 
 
 @pytest.mark.parametrize("kind", [SimulatedBroker, SimulatedController])
-def test_more_expired_tokens_than_one_sweep_removes_are_removed_within_seconds(
+def test_more_expired_delegation_tokens_than_one_pass_removes_are_removed_within_seconds(
     kind: type[SimulatedBroker] | type[SimulatedController], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delegation_tokens, "SWEPT_AT_ONCE", 2)

@@ -185,7 +185,7 @@ def test_directory_of_a_replica_that_moved_away_is_set_aside(broker: SimulatedBr
     assert [(p.log.name, p.is_led, p.log.log_end_offset) for p in broker.broker.partitions] == [("t-1", False, 1)]
 
 
-def test_topic_recreated_during_a_stop_starts_empty(broker: SimulatedBroker) -> None:
+def test_topic_recreated_while_the_broker_is_stopped_starts_empty(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN))
     append(broker.broker.partitions.get(TOPIC, 0))
     removed = metadata_record(remove_topic_record, remove_topic_record.RemoveTopicRecord(topic_id=TOPIC_ID))

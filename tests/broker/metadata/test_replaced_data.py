@@ -316,7 +316,7 @@ def test_restore_is_undone_if_the_broker_cannot_start_with_the_snapshot(monkeypa
     world.close()
 
 
-def test_effects_of_a_reset_callback_are_undone_when_the_new_broker_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reset_callback_is_undone_when_the_new_broker_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     world = begun()
     called: list[str] = []
 

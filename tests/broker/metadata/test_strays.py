@@ -52,7 +52,7 @@ def size_of(fs: MemoryFilesystem, name: str) -> int:
 
 
 @pytest.mark.parametrize("client_id", [HEALTH_CLIENT_ID, CLUSTER_CLIENT_ID])
-def test_stray_warning_names_directory_size_topic_id_and_restore_command(
+def test_warning_about_a_stray_directory_names_path_size_topic_id_and_restore_command(
     broker: SimulatedBroker, fs: MemoryFilesystem, topic_id: str, client_id: str
 ) -> None:
     directory, *lines = results(broker, client_id)
@@ -69,7 +69,7 @@ def test_stray_warning_names_directory_size_topic_id_and_restore_command(
     assert broker.broker.problems == []
 
 
-def test_describe_log_dirs_of_other_clients_than_health_has_no_error_for_strays(broker: SimulatedBroker) -> None:
+def test_describe_log_dirs_reports_stray_directories_as_errors_only_to_ottla_health(broker: SimulatedBroker) -> None:
     assert results(broker, "rdkafka") == [(Code.NONE, DATA_DIR)]
 
 
@@ -79,7 +79,7 @@ def test_broker_and_client_use_the_same_names_for_stray_directories() -> None:
     assert health_check.STRAY == strays.PREFIX == LINE_PREFIX
 
 
-def test_stray_restore_command_uses_another_name_when_the_topic_exists_again(broker: SimulatedBroker) -> None:
+def test_restore_command_for_a_stray_directory_uses_another_name_if_the_topic_exists_again(broker: SimulatedBroker) -> None:
     make(broker, TOPIC)
     report = broker.broker.strays.summary().named[0]
     assert report.is_hidden
@@ -104,7 +104,7 @@ def test_metrics_count_stray_directories(broker: SimulatedBroker, fs: MemoryFile
     assert gauges(broker) == {"ottla_stray_directories": 2, "ottla_stray_directories_bytes": sizes}
 
 
-def test_directory_set_aside_by_the_current_start_is_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_stray_directory_that_this_broker_start_set_aside_is_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     broker.stop()
     write_partition_metadata(fs, f"{DATA_DIR}/ghost-7", bytes(range(16)))
     broker.start()
@@ -122,7 +122,7 @@ def test_size_of_a_stray_directory_set_aside_while_running_is_reported(broker: S
     assert broker.broker.strays.summary().named[-1].size_bytes == size_of(fs, f"late-0.{'e' * 32}-stray")
 
 
-def test_stray_report_names_the_first_directories_and_counts_the_rest(fs: MemoryFilesystem, topic_id: str) -> None:
+def test_report_of_stray_directories_names_the_first_and_counts_the_others(fs: MemoryFilesystem, topic_id: str) -> None:
     for index in range(CHECKED_AT_ONCE + 100):
         write_partition_metadata(fs, f"{DATA_DIR}/many-{index}.{'b' * 32}-stray", bytes(range(16)))
     broker = SimulatedBroker(fs=fs).start()
@@ -145,7 +145,7 @@ def test_warning_for_a_stray_metadata_log_copy_suggests_to_rebuild_the_controlle
     broker.close()
 
 
-def test_stray_report_is_plain_data_for_console_and_control_api(broker: SimulatedBroker, topic_id: str) -> None:
+def test_json_report_of_stray_directories_has_their_count_paths_and_topic_ids(broker: SimulatedBroker, topic_id: str) -> None:
     shown: Any = msgspec.to_builtins(broker.broker.strays.summary())
     assert shown["named"][1]["directory"] == f"{DATA_DIR}/{stray(1)}"
     assert shown["named"][1]["topic_id"] == topic_id

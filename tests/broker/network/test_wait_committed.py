@@ -165,7 +165,7 @@ def test_response_waits_for_the_writes_of_every_step_of_its_request(*, fails: bo
     assert ended.value.value == (Code.INVALID_REQUEST if fails else "written")
 
 
-def test_response_waits_for_its_write_although_another_request_is_resumed() -> None:
+def test_response_waits_for_its_write_although_it_resumes_a_parked_request() -> None:
     """After its write, the leader's SyncGroup resumes the parked requests of the other members."""
     world, assigned = CoordinatorPartitionWorld(), Pause[str](is_parked=True)
 

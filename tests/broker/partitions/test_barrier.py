@@ -65,7 +65,7 @@ def test_responses_wait_for_the_sync_with_durability_power() -> None:
     assert not world.barrier.is_pending
 
 
-def test_failed_sync_fails_waiting_responses_and_drops_coordinator_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_fsync_fails_waiting_responses_and_cancels_pending_coordinator_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     world = GateWorld()
     world.write()
 
@@ -82,13 +82,13 @@ def test_failed_sync_fails_waiting_responses_and_drops_coordinator_effects(monke
     assert world.left == [False]
 
 
-def test_coordinator_effect_that_waits_for_an_offset_after_the_log_end_raises() -> None:
+def test_commit_barrier_refuses_to_wait_for_an_offset_after_the_log_end() -> None:
     world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
         handled(world.barrier.once_certain(world.log, 1))
 
 
-def test_coordinator_effects_wait_for_the_high_watermark() -> None:
+def test_coordinator_actions_wait_until_the_high_watermark_reaches_their_records() -> None:
     """Each effect waits for its own offset on a partition whose follower fetches one batch at a time."""
     world = GateWorld()
     barrier, left = Barrier(None), list[str]()

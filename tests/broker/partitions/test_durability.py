@@ -95,7 +95,7 @@ def test_transaction_data_decision_markers_and_completion_are_synced_in_order(wo
 
 
 @pytest.mark.parametrize(("command", "topic"), [("produce A t", "t"), ("offsets A g t=1", "__consumer_offsets")])
-def test_addition_to_a_transaction_is_synced_before_the_first_batch_is_written(
+def test_partition_addition_to_a_transaction_is_synced_before_its_first_batch_is_written(
     world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
 ) -> None:
     """Without the sync, a restart that lost the first transaction's end could write its markers after the second transaction's
@@ -150,7 +150,7 @@ def test_delete_records_syncs_the_log_start_offset_before_the_response(world: Wo
     assert fs.synced == ["/data/log-start-offset-checkpoint"]
 
 
-def test_one_round_of_syncs_serves_all_waiting_responses(world: World) -> None:
+def test_one_round_of_fsyncs_serves_all_waiting_responses(world: World) -> None:
     perform(world, "topic t")
     for name in "ABCDE":
         perform(world, f"{name} = init")
@@ -425,7 +425,7 @@ def test_transaction_completes_although_another_file_of_its_sync_round_is_damage
     assert not broker.barrier.group_commit.has_failed
 
 
-def test_group_commit_forgets_a_deleted_log(world: World) -> None:
+def test_fsync_bookkeeping_of_a_deleted_log_is_released(world: World) -> None:
     for command in ("topic t internal.segment.bytes=200", "A = init", *["produce A t size=100"] * 8):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
@@ -436,7 +436,7 @@ def test_group_commit_forgets_a_deleted_log(world: World) -> None:
     assert len(broker.barrier.group_commit._newest) == remembered - 1
 
 
-def test_recreated_topic_waits_for_checkpoints_without_the_old_topic(world: World, fs: Slow) -> None:
+def test_recreated_topic_syncs_checkpoints_without_the_deleted_topic_before_its_first_append(world: World, fs: Slow) -> None:
     """After a power cut the old log start offset would apply to the new log, and hide the new records below it."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)

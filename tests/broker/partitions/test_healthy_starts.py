@@ -206,7 +206,7 @@ def test_broker_serves_a_directory_that_does_not_support_fsync(monkeypatch: pyte
         assert disk.read_file(f"/data/{CLEAN_FILE}") is not None
 
 
-def test_damaged_checksum_of_aborted_transactions_rebuilds_the_index() -> None:
+def test_transaction_index_is_rebuilt_when_the_checkpoint_of_its_checksum_is_damaged() -> None:
     disk = FaultyFilesystem()
     broker, world = started(disk)
     for command in ("topic t", "A = init x", "produce A t", "abort A", "produce A t", "commit A"):

@@ -21,7 +21,7 @@ class Wake(Effect, frozen=True):
     """An effect for which no handler is registered."""
 
 
-def test_error_in_a_coordinator_effect_does_not_count_as_a_refused_append() -> None:
+def test_error_in_a_coordinator_action_after_the_append_does_not_count_as_refused_append() -> None:
     env = simulated_env()
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())
     replayed: list[LogRecord] = []

@@ -133,7 +133,7 @@ def test_connections_to_unregistered_brokers_are_closed() -> None:
     assert peer.state is PeerState.CLOSED
 
 
-def test_closed_peer_directory_opens_no_connections() -> None:
+def test_no_connection_to_another_broker_is_opened_after_all_were_closed() -> None:
     world = BrokerPeersWorld()
     peers = [world.peers.peer(OTHER, purpose) for purpose in (FETCH, COORDINATOR)]
     world.peers.close()

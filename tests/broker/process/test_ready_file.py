@@ -22,7 +22,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 READY = '{"event": "ready", "bootstrap": "127.0.0.1:9092"}\n'
 
 
-def test_second_broker_keeps_the_ready_file_of_the_first(tmp_path: Path) -> None:
+def test_second_broker_on_a_locked_directory_keeps_the_ready_file_of_the_first_broker(tmp_path: Path) -> None:
     """The second broker has the same command line and fails because the directory is locked. The first broker stays ready."""
     data, path = tmp_path / "data", tmp_path / "ready.json"
     data.mkdir()
@@ -82,7 +82,7 @@ def test_broker_without_the_ready_file_option_writes_none(tmp_path: Path) -> Non
         (lambda path: path.symlink_to("/dev/full"), "is not a regular file"),
     ],
 )
-def test_ready_file_path_of_a_foreign_file_is_refused_and_the_file_kept(
+def test_ready_file_path_of_an_unrelated_file_is_refused_and_the_file_kept(
     tmp_path: Path, make: Callable[[Path], object], says: str
 ) -> None:
     path = tmp_path / "server.properties"

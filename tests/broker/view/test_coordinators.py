@@ -27,7 +27,7 @@ def ports_with(*leaders: int, log_end_offset: int = 1) -> Any:
     return SimpleNamespace(cluster=SimpleNamespace(state=state_with(*leaders)), partitions=partitions)
 
 
-def test_read_model_names_each_other_coordinator_once() -> None:
+def test_console_names_each_other_broker_that_coordinates_groups_once() -> None:
     assert elsewhere(state_with(3, 1, 2, 3), OFFSETS_TOPIC, "groups") == [
         "groups of broker 2, which its own console shows",
         "groups of broker 3, which its own console shows",
@@ -45,18 +45,18 @@ def test_read_model_names_each_other_coordinator_once() -> None:
         (OWN, Code.COORDINATOR_LOAD_IN_PROGRESS, "is not loaded"),
     ],
 )
-def test_read_model_explains_a_missing_coordinator_shard(leader: int, code: Code, said: str) -> None:
+def test_console_error_explains_why_a_group_has_no_coordinator_on_this_broker(leader: int, code: Code, said: str) -> None:
     with pytest.raises(KafkaError, match=said) as refused:
         shard_of(ports_with(leader), OFFSETS_TOPIC, [], "g", "group 'g'")
     assert refused.value.code is code
 
 
-def test_read_model_does_not_wait_for_the_shard_of_an_empty_log() -> None:
+def test_console_does_not_wait_for_a_coordinator_whose_log_is_empty() -> None:
     """A new partition's shard is opened by the first request for it."""
     assert shard_of(ports_with(OWN, log_end_offset=0), OFFSETS_TOPIC, [], "g", "group 'g'") is None
 
 
-def test_read_model_finds_a_coordinator_shard_by_its_partition() -> None:
+def test_console_finds_the_coordinator_state_of_a_group_by_its_offsets_partition() -> None:
     shards = [SimpleNamespace(partition=index) for index in range(3)]
     found = shard_of(ports_with(1, 1, 1), OFFSETS_TOPIC, shards, "g", "group 'g'")
     assert found is shards[partition_for("g", 3)]

@@ -43,7 +43,7 @@ def detail_of(viewed: ViewedWorld, group_id: str) -> GroupDetail:
 
 
 @pytest.mark.parametrize("kind", GROUPS)
-def test_read_model_describes_a_group_like_the_api(viewed: ViewedWorld, kind: str) -> None:
+def test_console_describes_a_group_like_the_kafka_api(viewed: ViewedWorld, kind: str) -> None:
     viewed.do(*GROUPS[kind])
     brokers = viewed.client.brokers
     told = diagnosis.waiting_group(brokers, "g")
@@ -69,7 +69,7 @@ def test_read_model_describes_a_group_like_the_api(viewed: ViewedWorld, kind: st
     assert bool(holds) == (kind in ("pending offsets", "held by a transaction"))
 
 
-def test_read_model_lists_groups_and_lags_like_the_api(viewed: ViewedWorld) -> None:
+def test_console_lists_groups_and_lags_like_the_kafka_api(viewed: ViewedWorld) -> None:
     viewed.do("commit_offsets one t=1", "M = beat two topics=t", "commit_offsets three t=3")
     listed = run(groups(viewed.broker))
     assert listed.missing == []
@@ -89,12 +89,12 @@ def test_read_model_lists_groups_and_lags_like_the_api(viewed: ViewedWorld) -> N
     }
 
 
-def test_read_model_omits_offsets_of_a_deleted_topic(viewed: ViewedWorld) -> None:
+def test_console_omits_committed_offsets_of_a_deleted_topic(viewed: ViewedWorld) -> None:
     viewed.do("topic u", "M = join g reads=u assigned=u", "commit_offsets g t=1 member=M", "delete u")
     assert [(one.topic, one.partition) for one in detail_of(viewed, "g").positions] == [("t", 0)]
 
 
-def test_read_model_has_no_end_offset_without_a_local_replica(viewed: ViewedWorld) -> None:
+def test_console_has_no_log_end_offset_without_a_local_replica(viewed: ViewedWorld) -> None:
     viewed.do("commit_offsets g t=1 t/1=0")
     state = viewed.broker.cluster.state
     partitions = state.topics["t"].partitions
@@ -116,7 +116,7 @@ def test_read_model_has_no_end_offset_without_a_local_replica(viewed: ViewedWorl
     viewed.broker.partitions._by_name["t", 1] = known
 
 
-def test_read_model_refuses_an_unknown_group_without_creating_a_topic(viewed: ViewedWorld) -> None:
+def test_console_refuses_an_unknown_group_without_creating_the_offsets_topic(viewed: ViewedWorld) -> None:
     with pytest.raises(KafkaError, match="unknown group 'none'") as refused:
         detail_of(viewed, "none")
     assert refused.value.code is Code.GROUP_ID_NOT_FOUND

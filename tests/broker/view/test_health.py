@@ -9,7 +9,7 @@ from ottla.broker.view.health import health
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 
 
-def test_health_state_fields_are_complete_and_ordered() -> None:
+def test_health_state_as_json_has_all_fields_in_a_fixed_order() -> None:
     simulated = SimulatedBroker().start()
     broker = simulated.broker
     shown = msgspec.json.decode(msgspec.json.encode(health(broker)))

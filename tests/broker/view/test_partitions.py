@@ -40,7 +40,7 @@ def viewed() -> Iterator[ViewedWorld]:
     world.close()
 
 
-def test_read_model_lists_topics_like_the_api(viewed: ViewedWorld) -> None:
+def test_console_lists_topics_like_the_kafka_api(viewed: ViewedWorld) -> None:
     listed = sorted(run(topics(viewed.broker)), key=lambda one: one.name)
     assert [(one.name, one.topic_id, one.partitions, one.replicas, one.is_internal) for one in listed] == [
         (one.name, one.topic_id, one.partitions, one.replicas, one.internal)
@@ -52,7 +52,7 @@ def test_read_model_lists_topics_like_the_api(viewed: ViewedWorld) -> None:
     assert refused.value.code is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_read_model_topic_sizes_and_totals_include_all_partitions(viewed: ViewedWorld) -> None:
+def test_console_topic_sizes_and_totals_include_all_partitions(viewed: ViewedWorld) -> None:
     (size,) = run(sizes(viewed.broker, [topic(viewed.broker, "t")]))
     assert (size.offsets, size.waiting) == (8, 3)
     found = run(totals(viewed.broker, 20))
@@ -61,7 +61,7 @@ def test_read_model_topic_sizes_and_totals_include_all_partitions(viewed: Viewed
     assert run(totals(viewed.broker, 0)).held == []
 
 
-def test_read_model_lists_open_and_aborted_transactions_of_a_partition(viewed: ViewedWorld) -> None:
+def test_console_lists_open_and_aborted_transactions_of_a_partition(viewed: ViewedWorld) -> None:
     first, empty = run(details(viewed.broker, "t", [0, 1]))
     assert (first.leader, first.problem) == (viewed.broker.settings.node_id, "")
     assert first.detail is not None
@@ -82,7 +82,7 @@ def test_transaction_that_blocks_consumers_begins_at_the_last_stable_offset(view
     assert holder(viewed.broker, "none", 0) is None
 
 
-def test_read_model_state_of_a_log_changes_with_each_append(viewed: ViewedWorld) -> None:
+def test_console_state_of_a_log_changes_with_each_append(viewed: ViewedWorld) -> None:
     places = [("t", 0), ("t", 1), ("none", 0)]
     before = run(log_states(viewed.broker, places))
     assert before == run(log_states(viewed.broker, places))
@@ -111,7 +111,7 @@ class CountingBroker:
         return iter([self.known("orders", index) for index in range(self.count)])
 
 
-def test_read_model_reads_many_partitions_in_several_steps() -> None:
+def test_console_reads_many_partitions_in_several_event_loop_steps() -> None:
     many = 3 * PARTITIONS_OF_A_STEP + 1
     broker = cast(Any, CountingBroker(many))
     listing = TopicListing(name="orders", topic_id=bytes(16), partitions=many, replicas=1, is_internal=False)
@@ -123,11 +123,11 @@ def test_read_model_reads_many_partitions_in_several_steps() -> None:
         assert steps_of(reading) > many // PARTITIONS_OF_A_STEP
 
 
-def test_read_model_reads_each_partition_with_transactions_in_its_own_step() -> None:
+def test_console_reads_each_partition_with_transactions_in_a_separate_event_loop_step() -> None:
     assert steps_of(details(cast(Any, CountingBroker(7)), "orders", range(7))) == 7 + 1
 
 
-def test_read_model_lists_only_the_newest_aborted_transactions() -> None:
+def test_console_lists_only_the_newest_aborted_transactions() -> None:
     read: list[int] = []
 
     class Index:

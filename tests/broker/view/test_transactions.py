@@ -29,7 +29,7 @@ def viewed() -> Iterator[ViewedWorld]:
     world.close()
 
 
-def test_read_model_lists_and_describes_transactional_ids_like_the_api(viewed: ViewedWorld) -> None:
+def test_console_lists_and_describes_transactional_ids_like_the_kafka_api(viewed: ViewedWorld) -> None:
     told = viewed.client.transactions()
     listed = run(transactions(viewed.broker))
     assert sorted((one.transactional_id, one.state) for one in listed.rows) == [(one.transactional_id, one.state) for one in told]
@@ -49,11 +49,11 @@ def test_read_model_lists_and_describes_transactional_ids_like_the_api(viewed: V
     assert ongoing.partitions == [("t", 0), ("t", 1)]
 
 
-def test_read_model_returns_none_for_an_unknown_transactional_id(viewed: ViewedWorld) -> None:
+def test_console_has_no_description_of_an_unknown_transactional_id(viewed: ViewedWorld) -> None:
     assert transaction(viewed.broker, "none") is None
 
 
-def test_read_model_without_transactions_creates_no_coordinator_topic() -> None:
+def test_console_of_a_broker_without_transactions_creates_no_transaction_state_topic() -> None:
     world = ViewedWorld()
     assert transaction(world.broker, "none") is None
     assert run(described(world.broker, ["none"])) == []

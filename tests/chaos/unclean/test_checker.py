@@ -58,15 +58,15 @@ def test_loss_checker_reports_a_changed_batch(other: Identity) -> None:
     assert "at 1" in line and f"is {other}" in line
 
 
-def test_clean_leader_election_explains_no_loss() -> None:
+def test_loss_checker_reports_a_loss_at_a_clean_leader_election() -> None:
     assert len(judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, CLEAN))) == 1
 
 
-def test_checker_accepts_lost_batches_only_after_the_first_offset_of_an_unclean_election() -> None:
+def test_loss_checker_accepts_lost_batches_only_after_the_first_offset_of_an_unclean_election() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, UNCLEAN)) == []
 
 
-def test_unclean_election_explains_lost_batches_at_the_log_end() -> None:
+def test_loss_checker_accepts_lost_batches_at_the_log_end_after_an_unclean_election() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0), Election(A, 2, 1, UNCLEAN)) == []
 
 
@@ -81,7 +81,7 @@ def test_loss_checker_reports_a_lost_batch_of_the_unclean_elections_own_epoch() 
     assert "at 2" in line
 
 
-def test_checker_accepts_lost_batches_of_an_isolated_leader_after_a_second_unclean_election() -> None:
+def test_loss_checker_accepts_lost_batches_of_an_isolated_leader_after_another_unclean_election() -> None:
     first, second = Election(A, 2, 1, UNCLEAN), Election(A, 4, 3, UNCLEAN)
     assert judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first, second) == []
     assert len(judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first)) == 2
@@ -91,7 +91,7 @@ def test_loss_checker_reports_a_changed_batch_of_one_epoch_despite_an_unclean_el
     assert len(judged(log_of(0, 2), {0: Identity(1, 0, 0), 1: Identity(2, 2, 7)}, Election(A, 4, 3, UNCLEAN))) == 1
 
 
-def test_unclean_election_of_another_partition_explains_no_loss() -> None:
+def test_loss_checker_reports_a_loss_despite_an_unclean_election_of_another_partition() -> None:
     assert len(judged(log_of(0, 0), log_of(0), Election(B, 2, 1, UNCLEAN))) == 1
 
 
@@ -153,7 +153,7 @@ def test_loss_checker_reports_half_of_a_transaction() -> None:
     assert [line.partition(":")[0] for line in lines] == ["lost", "incomplete"]
 
 
-def test_unclean_election_explains_the_lost_half_of_a_transaction_in_its_partition() -> None:
+def test_loss_checker_accepts_half_of_a_transaction_lost_in_a_partition_with_unclean_election() -> None:
     lost, other = Election(B, 2, 1, UNCLEAN), Election(A, 2, 1, UNCLEAN)
     assert findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings(), lost) == []
     lines = findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings(), other)

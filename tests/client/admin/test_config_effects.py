@@ -72,7 +72,7 @@ def test_client_denied_to_describe_the_cluster_gets_no_config_warning() -> None:
     assert without_effect(cluster.brokers(), ConfigKind.TOPIC, "t", ["flush.ms"]) == []
 
 
-def test_topic_configs_with_an_effect_cause_no_request() -> None:
+def test_warning_check_of_configs_with_an_effect_sends_no_request() -> None:
     asked = broker()
     assert without_effect(ScriptedCluster(kafka=asked).brokers(), ConfigKind.TOPIC, "t", ["retention.ms"]) == []
     assert without_effect(ScriptedCluster(kafka=asked).brokers(), ConfigKind.BROKER, "", []) == []

@@ -117,7 +117,7 @@ def test_leaderless_partitions_are_described_page_by_page() -> None:
     assert [cursor and cursor.partition_index for cursor in asked] == [None, 2]
 
 
-def test_leaderless_search_sends_only_metadata_requests_to_an_old_broker() -> None:
+def test_search_for_leaderless_partitions_sends_only_metadata_requests_to_an_old_broker() -> None:
     broker = ScriptedBroker(answers=answers(topic("b", 1, -1)), versions={"DescribeTopicPartitions": (0, -1)})
     (found,) = leaderless(ScriptedCluster(kafka=broker).brokers())
     assert found == LeaderlessPartition(topic="b", partition=1, replicas=[1, 2], complete=[1], last_leaders=[], offline=[1])

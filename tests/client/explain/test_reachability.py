@@ -12,18 +12,18 @@ def finding(host: str, accepting: list[str], errors: dict[str, str], name_error:
     return reached("TCP", f"{host}:9092", (host, 9092), Reachability(accepting=accepting, errors=errors, name_error=name_error))
 
 
-def test_doctor_has_no_finding_for_a_reachable_address() -> None:
+def test_doctor_reports_nothing_about_a_reachable_address() -> None:
     assert finding("localhost", ["127.0.0.1", "::1"], {}) is None
 
 
-def test_broker_that_listens_only_on_ipv4_causes_a_warning() -> None:
+def test_doctor_warns_of_a_broker_that_listens_only_on_ipv4() -> None:
     found = finding("localhost", ["127.0.0.1"], {"::1": "refused"})
     assert found is not None and found.status == "warning"
     assert found.text == "localhost accepts connections at 127.0.0.1, but not at ::1 (refused)"
     assert "give 127.0.0.1:9092" in found.remedy
 
 
-def test_broker_that_listens_only_on_ipv6_causes_a_warning() -> None:
+def test_doctor_warns_of_a_broker_that_listens_only_on_ipv6() -> None:
     found = finding("localhost", ["::1"], {"127.0.0.1": "refused"})
     assert found is not None and "give [::1]:9092" in found.remedy
 
@@ -47,7 +47,7 @@ def test_broker_that_listens_only_on_ipv6_causes_a_warning() -> None:
         ),
     ],
 )
-def test_address_with_a_closed_port_is_a_failed_finding(host: str, errors: dict[str, str], text: str, remedy: str) -> None:
+def test_doctor_reports_an_address_with_a_closed_port_as_failed(host: str, errors: dict[str, str], text: str, remedy: str) -> None:
     found = finding(host, [], errors)
     assert found is not None
     assert (found.status, found.text) == ("failed", text)
@@ -55,7 +55,7 @@ def test_address_with_a_closed_port_is_a_failed_finding(host: str, errors: dict[
 
 
 @pytest.mark.parametrize(("host", "is_container"), [("kafka", True), ("broker.example.com", False)])
-def test_host_name_that_does_not_resolve_is_a_failed_finding(host: str, is_container: bool) -> None:
+def test_doctor_reports_a_host_name_that_does_not_resolve_as_failed(host: str, is_container: bool) -> None:
     found = finding(host, [], {}, "Name or service not known")
     assert found is not None
     assert found.text == f"{host}:9092: the name {host!r} does not resolve here (Name or service not known)"

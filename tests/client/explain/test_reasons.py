@@ -61,7 +61,7 @@ def test_explanation_uses_the_singular_for_one_waiting_record() -> None:
     assert stands.endswith("; 1 record waits, its own")
 
 
-def test_transaction_that_acls_may_hide_is_not_called_hanging() -> None:
+def test_transaction_that_acls_may_hide_is_not_reported_as_hanging() -> None:
     """If a user aborted such a transaction, a running producer could lose records."""
     stands, do = why_held(held(holder=holder(), may_be_hidden=True), NOW_MS)
     assert "whose transactional id this user may not describe, or which hangs" in stands

@@ -40,14 +40,14 @@ def record(value: bytes | None = VALUE, key: bytes | None = None) -> ConsumedRec
         "value$[?search(@, 'ai')]",
     ],
 )
-def test_json_path_condition_selects_the_record(text: str) -> None:
+def test_json_path_condition_selects_records_that_match_it(text: str) -> None:
     assert condition(text)(record())
 
 
 @pytest.mark.parametrize(
     "text", ["value$..price>200", "value$..price!=50", "key$", "value$..nope", "!value$.status", "value$.items[2]"]
 )
-def test_json_path_condition_rejects_the_record(text: str) -> None:
+def test_json_path_condition_rejects_records_that_do_not_match_it(text: str) -> None:
     assert not condition(text)(record())
 
 

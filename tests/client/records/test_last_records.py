@@ -19,7 +19,9 @@ def newest(partition: OnePartition, count: int, isolation: Isolation = "committe
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 100])
-def test_read_windows_grow_until_there_are_enough_records(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+def test_search_for_the_last_records_reads_larger_offset_ranges_until_it_has_enough(
+    monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
     monkeypatch.setattr(module, "FIRST_WINDOW", window)
     assert newest(OnePartition(), 1) == [5]
     assert newest(OnePartition(), 2) == [3, 5]
@@ -28,7 +30,7 @@ def test_read_windows_grow_until_there_are_enough_records(monkeypatch: pytest.Mo
     assert newest(OnePartition(), 3, "all") == [3, 5, 8]
 
 
-def test_read_windows_begin_no_earlier_than_start_and_log_start() -> None:
+def test_search_for_the_last_records_begins_no_earlier_than_start_offset_and_log_start() -> None:
     assert newest(OnePartition(), 9, start=1) == [3, 5]
     assert newest(OnePartition(), 9, "all", start=8) == [8]
     assert newest(OnePartition(start=3), 9, "all") == [3, 5, 8]

@@ -213,7 +213,7 @@ def test_record_keys_are_partitioned_like_by_the_java_producer() -> None:
     assert {key: murmur2(key) - (1 << 32 if murmur2(key) >> 31 else 0) for key in known} == known
 
 
-def test_written_batches_have_sequences_and_duplicates_count_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_producer_treats_a_duplicate_sequence_error_as_success(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.client.records.producing.BATCH_RECORDS", 2)
     sequences: list[int] = []
     codes = iter((0, Code.DUPLICATE_SEQUENCE_NUMBER, 0))

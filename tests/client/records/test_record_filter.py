@@ -70,7 +70,7 @@ def test_double_equals_sign_in_a_filter_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["key=x", "key= x", "key =x", "key = x ", " key = x", "key\t=\tx"])
-def test_blanks_around_an_operator_are_ignored(text: str) -> None:
+def test_blanks_around_an_operator_of_a_record_filter_are_ignored(text: str) -> None:
     assert condition(text)(record(key=b"x"))
     assert not condition(text)(record(key=b" x"))
 
@@ -96,7 +96,7 @@ def test_blanks_around_an_operator_are_ignored(text: str) -> None:
         "time>2024-01-01",
     ],
 )
-def test_record_filter_rejects_other_records(text: str) -> None:
+def test_record_filter_rejects_records_that_do_not_match(text: str) -> None:
     assert not condition(text)(record())
 
 

@@ -160,7 +160,7 @@ def test_client_config_refuses_contradicting_options_by_name(name: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_secrets_of_client_configs_are_hidden_in_text_and_serialized() -> None:
+def test_client_config_hides_secrets_in_text_and_keeps_them_when_pickled() -> None:
     stores = {"kafka.ssl.keystore.key": "PRIVATE", "kafka.ssl.keystore.certificate.chain": "x", "kafka.ssl.key.password": "hidden"}
     connecting = Connecting.parse({**SCRAM, **stores})
     shown = f"{connecting} {connecting!r} {[connecting]}"

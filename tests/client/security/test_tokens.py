@@ -37,7 +37,7 @@ def of(function: Any) -> Token:
     return token_of(Sasl("OAUTHBEARER", token=function))
 
 
-def test_oauthbearer_token_function_may_return_three_types() -> None:
+def test_oauthbearer_token_function_may_return_text_a_pair_or_a_token_object() -> None:
     later = time.time() + 60
     assert of(given) == of(f"{HERE}:given") == Token(Secret("token"))
     assert of(lambda: ("token", later)) == of(lambda: Token(Secret("token"), later)) == Token(Secret("token"), later)

@@ -59,7 +59,7 @@ def codes_of_fetch(answer: Any) -> dict[int, int]:
     return {p.partition_index: p.error_code for t in answer.responses for p in t.partitions}
 
 
-def test_error_fault_answers_once_without_effect(faulty: Faulty) -> None:
+def test_error_fault_refuses_one_request_and_does_not_execute_it(faulty: Faulty) -> None:
     faulty.do("topic t")
     fault = faulty.add(api="Produce", error=ERROR)
     with faulty.broker.connect() as client:
@@ -223,7 +223,7 @@ def test_response_of_a_fault_replaces_the_response_of_the_broker(faulty: Faulty)
         assert client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators[0].host != "elsewhere"
 
 
-def test_fetch_response_of_a_fault_is_sent(faulty: Faulty) -> None:
+def test_fetch_response_configured_in_a_fault_is_sent_to_the_client(faulty: Faulty) -> None:
     topics = [{"topic": "t", "partitions": [{"partition_index": 3, "error_code": "OFFSET_OUT_OF_RANGE", "records": "AAE="}]}]
     faulty.add(api="Fetch", answer={"responses": topics})
     with faulty.broker.connect() as client:

@@ -137,7 +137,7 @@ def test_last_in_sync_replica_without_elr_loses_records_on_an_empty_disk_with_th
     assert (world.partition().leader, world.partition().isr) == (1, (1,))
 
 
-def test_unclean_election_of_the_replica_with_records_outlasts_the_return_of_the_empty_broker() -> None:
+def test_uncleanly_elected_replica_with_records_leads_on_when_a_broker_with_empty_disk_returns() -> None:
     world = emptied(7)
     assign(world, 1, 7)
     world.expire(1)

@@ -51,7 +51,7 @@ def test_transaction_commands_without_a_decision_send_no_markers() -> None:
     assert end(world, who, commit=True).effects == [RememberEarlyCommit(ID, who.producer_id, who.epoch)]
 
 
-def test_sync_group_of_the_leader_answers_parked_members_last() -> None:
+def test_sync_group_of_the_leader_starts_the_generation_before_it_answers_members() -> None:
     world = ClassicGroupWorld()
     leader, follower = Client(), Client()
     world.join(leader)

@@ -241,7 +241,7 @@ def test_deleted_consumer_group_leaves_only_tombstones(world: GroupTypesWorld) -
     assert not shard.consumers.groups
 
 
-def test_consumer_session_ends_in_a_shard_of_all_group_types(world: GroupTypesWorld) -> None:
+def test_consumer_member_session_expires_in_a_coordinator_with_groups_of_all_types(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.tick(45_000)
     view = world.shard.view(GROUP)

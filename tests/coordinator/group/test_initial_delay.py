@@ -55,7 +55,7 @@ def test_initial_rebalance_delay_ends_at_the_rebalance_timeout_of_the_first_memb
     assert world.now_ms - begun_ms == REBALANCE_MS
 
 
-def test_join_after_the_initial_rebalance_delay_but_before_the_tick_restarts_the_delay(world: ClassicGroupWorld) -> None:
+def test_join_after_the_initial_rebalance_delay_but_before_its_timer_runs_restarts_the_delay(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.now_ms += 1_000
     joined(world)

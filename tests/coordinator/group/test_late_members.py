@@ -109,7 +109,7 @@ def test_removal_of_expired_group_members_is_retried_after_a_failed_append(made:
     assert len(world.group.members) < 300
 
 
-def test_record_batch_gets_at_least_one_key_even_if_its_records_exceed_the_size_limit() -> None:
+def test_removal_batch_has_at_least_one_group_member_even_above_the_size_limit() -> None:
     def records(key: str) -> list[LogRecord]:
         return [LogRecord(key.encode(), None)] * 2
 

@@ -58,7 +58,7 @@ def test_share_request_must_have_the_next_share_session_epoch() -> None:
     assert (next_epoch(0), next_epoch(LAST_EPOCH)) == (1, 1)
 
 
-def test_share_session_exists_after_a_request_with_the_final_epoch_until_it_is_ended() -> None:
+def test_share_request_with_the_final_epoch_leaves_the_session_open_until_its_explicit_end() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0)
     sessions.acknowledge(KEY, FINAL_EPOCH)

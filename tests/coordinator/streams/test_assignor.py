@@ -84,7 +84,7 @@ def test_tasks_of_a_new_streams_group_are_balanced(members: Members, topology: T
 
 
 @given(groups, topologies, st.integers(0, 2))
-def test_active_tasks_do_not_move_in_a_settled_streams_group(members: Members, topology: Topologies, standbys: int) -> None:
+def test_active_tasks_do_not_move_in_a_stable_streams_group(members: Members, topology: Topologies, standbys: int) -> None:
     """Assigning a settled group again moves no active task if the task counts of members differ by at most one."""
     settled_members = settled(members, assign(members, topology, standbys))
     for _ in range(3):

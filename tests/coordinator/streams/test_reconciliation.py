@@ -178,7 +178,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("before", "target", "owned", "others", "after"), TABLE.values(), ids=TABLE.keys())
-def test_streams_reconciliation_step_gives_the_expected_epoch_and_tasks(
+def test_streams_member_reconciliation_gives_the_next_epoch_and_tasks(
     before: StreamsGroupMember, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks], after: tuple[object, ...]
 ) -> None:
     assert step(before, target, owned, others) == after

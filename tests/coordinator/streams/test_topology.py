@@ -82,7 +82,7 @@ def test_repartition_topic_has_as_many_partitions_as_the_topic_it_is_joined_with
     assert configured.missing_topics["r"].partition_count == 6
 
 
-def test_repartition_topic_with_a_fixed_count_must_match_its_join_partner() -> None:
+def test_repartition_topic_with_a_fixed_count_must_have_as_many_partitions_as_its_join_partner() -> None:
     configured = configure(topology_from_heartbeat(joined(TopicInfo(name="r", partitions=3), "b")), FakeTopics({"a": 2, "b": 6}))
     assert configured.problem is not None
     assert configured.problem.status_code == StatusCode.INCORRECTLY_PARTITIONED_TOPICS

@@ -16,7 +16,7 @@ def commit(world: TransactionWorld, who: ProducerIdAndEpoch) -> Result[Ended]:
     return world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
-def test_commit_without_a_transaction_is_remembered_only_when_its_effects_are_executed() -> None:
+def test_commit_without_a_transaction_counts_as_retried_only_if_its_result_was_applied() -> None:
     world = TransactionWorld()
     who = world.init()
     for _ in range(3):
@@ -28,7 +28,7 @@ def test_commit_without_a_transaction_is_remembered_only_when_its_effects_are_ex
 
 
 @pytest.mark.parametrize("forgets", ["clear", "transaction"])
-def test_commit_without_a_transaction_is_forgotten_after_a_reload_or_the_next_transaction(forgets: str) -> None:
+def test_commit_without_a_transaction_is_retriable_again_after_a_reload_or_a_transaction(forgets: str) -> None:
     world = TransactionWorld()
     who = world.init()
     with pytest.raises(KafkaError):

@@ -369,7 +369,7 @@ def test_replay_of_a_transaction_record_object_equals_replay_of_its_bytes() -> N
     assert typed.ids == decoded.ids == {"é": metadata.logged()}
 
 
-def test_transaction_record_of_version_0_is_passed_as_bytes_because_it_loses_fields() -> None:
+def test_transaction_log_record_of_version_0_is_appended_as_encoded_bytes() -> None:
     assert not isinstance(to_record(TxnMetadata("é", 5, 3, 60_000, TxnState.EMPTY), flexible=False), TxnRecord)
 
 

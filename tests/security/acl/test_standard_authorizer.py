@@ -82,7 +82,7 @@ def test_prefixed_acl_applies_only_to_names_that_begin_with_it() -> None:
     assert not decides(acls, "READ", "team")
 
 
-def test_acl_prefix_matches_next_to_longer_prefixes() -> None:
+def test_prefixed_acl_applies_although_acls_with_longer_prefixes_exist() -> None:
     acls = [acl(name, "READ", pattern="PREFIXED") for name in ("a", "ab", "abca", "abcb", "b")]
     index = authorizer(acls)
     for name, expected in (("abcz", "a"), ("abc", "a"), ("az", "a"), ("b", "b")):
@@ -91,7 +91,7 @@ def test_acl_prefix_matches_next_to_longer_prefixes() -> None:
         assert rule.resource_name == expected, name
 
 
-def test_acl_for_a_host_does_not_apply_to_another() -> None:
+def test_acl_for_a_host_does_not_apply_to_another_host() -> None:
     acls = [acl("a", "READ", host="10.0.0.0/8"), acl("a", "READ", host="192.168.1.9")]
     assert decides(acls, "READ", "a", host="10.20.30.40")
     assert decides(acls, "READ", "a", host="192.168.1.9")

@@ -174,7 +174,7 @@ def test_unlimited_sasl_session_refuses_reauthentication() -> None:
     assert made.state is State.COMPLETE
 
 
-def test_sasl_reauthentication_within_a_second_of_the_last_is_not_begun() -> None:
+def test_sasl_reauthentication_within_a_second_of_the_previous_one_is_not_begun() -> None:
     made = authenticated(3_600_000)
     assert made.reauthenticate(2_000)
     made.handshake("PLAIN", 1, "nonce")

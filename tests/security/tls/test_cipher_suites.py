@@ -21,7 +21,7 @@ from ottla.security.tls.cipher_suites import TLS_1_3, CipherSuiteError, enable, 
         ("TLS_RSA_WITH_AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
     ],
 )
-def test_iana_cipher_suite_name_is_translated(suite: str, name: str) -> None:
+def test_iana_cipher_suite_name_is_translated_to_its_openssl_name(suite: str, name: str) -> None:
     assert openssl_name(suite) == name
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers(f"{name}:@SECLEVEL=0")
@@ -29,7 +29,7 @@ def test_iana_cipher_suite_name_is_translated(suite: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("suite", ["", "ECDHE-RSA-AES128-GCM-SHA256", "TLS_A_WITH_B", "TLS_RSA_WITH_RC4_128_MD5", *TLS_1_3])
-def test_unknown_cipher_suite_names_are_not_translated(suite: str) -> None:
+def test_unknown_cipher_suite_names_have_no_openssl_name(suite: str) -> None:
     assert openssl_name(suite) is None
 
 

@@ -48,7 +48,7 @@ def test_compacted_file_source_log_gives_the_same_digest() -> None:
     assert digest(files, at(9), at(7)) == digest({**compacted, "sources/0/8": files["sources/0/8"]}, at(9), at(7))
 
 
-def test_digest_covers_every_file_source() -> None:
+def test_checkpoint_digest_includes_every_file_source_of_the_stream() -> None:
     files = {"sources/0/0": log(("a", 0)), "sources/1/0": log(("b", 0)), "sources/2/0": log(("c", 0))}
     kafka = '{"t":{"0":3}}'
     assert digest(files, f"{kafka}\n{at(0)}") == digest({"sources/1/0": files["sources/1/0"]}, f"{kafka}\n{at(0)}")
@@ -56,7 +56,7 @@ def test_digest_covers_every_file_source() -> None:
     assert digest(files, f"{kafka}\n17\n-") == ""
 
 
-def test_missing_checkpoint_entries_of_a_file_source_give_no_digest() -> None:
+def test_file_source_without_checkpoint_entries_has_no_digest() -> None:
     assert digest({}, at(0)) == ""
     with pytest.raises(PipelineError, match="log of a file source cannot be read"):
         digest({"sources/0/0": 'v1\n{"path":'}, at(0))

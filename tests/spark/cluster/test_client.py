@@ -46,7 +46,7 @@ def older(seen: list[tuple[str, int]], **newest: int) -> Callable[[str, Any], An
     return answer
 
 
-def test_old_broker_does_not_report_open_transactions() -> None:
+def test_spark_client_gets_no_transaction_state_from_a_broker_without_describe_transactions() -> None:
     with listening(answering(older([], DescribeTransactions=-1, ApiVersions=2))) as address:
         client = client_of(address)
         client.coordinator = lambda kind, key: client.anyone()  # type: ignore[method-assign]

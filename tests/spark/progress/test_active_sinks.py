@@ -61,7 +61,7 @@ def test_sink_forgets_a_failed_batch_that_another_process_committed() -> None:
     notes.check_failed(SINK, "q", range(6))
 
 
-def test_sink_reports_a_refused_second_frame_of_a_committed_batch() -> None:
+def test_sink_reports_a_refused_second_dataframe_of_a_committed_batch() -> None:
     notes = ProcessNotes()
     notes.note_written(SINK, "q", "run", 1)
     notes.note_failed(SINK, "q", 1, ValueError("a second frame"))

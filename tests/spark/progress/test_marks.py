@@ -79,7 +79,7 @@ def test_spark_batch_committed_by_an_older_ottla_version_is_recognized() -> None
     assert parse_mark('{"query":"q","batch":4,"run":"r"}', "g") == Mark("q", 4, "r")
 
 
-def test_committed_batch_that_is_planned_again_with_more_input_is_refused() -> None:
+def test_committed_spark_batch_that_is_planned_again_with_more_input_is_refused() -> None:
     """Spark planned the batch again with more input. If it were skipped, the additional input would be lost."""
     transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     more = parse_input(OFFSETS.replace("7", "12"), 4)
@@ -88,7 +88,7 @@ def test_committed_batch_that_is_planned_again_with_more_input_is_refused() -> N
     assert transaction.ends == []
 
 
-def test_committed_batch_with_other_files_is_refused() -> None:
+def test_committed_spark_batch_that_is_planned_again_with_other_files_is_refused() -> None:
     """After a checkpoint was reset, the same batch number may refer to other files."""
     files = InputEnds('{"logOffset":1}', {("t", 0): 4}, content="one", at="t")
     last = Mark("q", 4, "before", files.text, content="one")
@@ -129,7 +129,7 @@ def test_input_offsets_of_a_batch_are_parsed_from_the_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 7])
-def test_later_batch_without_progress_is_refused(batch: int) -> None:
+def test_spark_batch_after_the_first_is_refused_without_a_progress_record(batch: int) -> None:
     """The group was deleted or has expired, or the transactional id has changed."""
     transaction = FakeTransaction()
     with pytest.raises(PipelineError, match=f"is at batch {batch}, and it is unknown which batches were committed"):

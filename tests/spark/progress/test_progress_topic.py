@@ -237,7 +237,7 @@ def test_failed_creation_of_the_progress_topic_is_reported_with_a_remedy(broker:
         ProgressTopic(cluster_client(Connecting(broker.bootstrap)), "no/name", "me").open()
 
 
-def test_streams_and_write_once_frames_refuse_to_share_a_transactional_id(broker: Broker) -> None:
+def test_streams_and_write_once_dataframes_cannot_share_a_transactional_id(broker: Broker) -> None:
     """A stream and a frame with the same id would fence each other. A frame's name may even contain another id's key."""
     broker.create_topic("shared", partitions=1)
     stream = Stream(broker.bootstrap, "shared")

@@ -67,7 +67,9 @@ def test_rows_encoded_as_record_batches_round_trip(rows: list[Any], codec: int, 
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(st.lists(row, min_size=1, max_size=60), st.lists(st.integers(1, 59), max_size=6), st.integers(100, 2_000))
-def test_encoding_partitions_together_equals_encoding_each_alone(rows: list[Any], cuts: list[int], batch_bytes: int) -> None:
+def test_encoding_rows_of_several_partitions_together_equals_encoding_each_partition_alone(
+    rows: list[Any], cuts: list[int], batch_bytes: int
+) -> None:
     whole = columns(rows)
     starts = sorted({0, *(cut for cut in cuts if cut < len(rows))})
     parts = [PartitionRows(start) for start in starts]

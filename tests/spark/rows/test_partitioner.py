@@ -28,7 +28,7 @@ def batch(rows: list[tuple[str | None, bytes | None, int | None]]) -> pa.RecordB
 
 @pytest.mark.smoke
 @given(ROWS)
-def test_spark_row_is_written_to_its_partition_column_or_its_keys_partition(
+def test_spark_row_is_written_to_the_partition_of_its_partition_column_or_key(
     rows: list[tuple[str, bytes | None, int | None]],
 ) -> None:
     placed = with_places(batch(rows), COUNTS)

@@ -19,7 +19,7 @@ PLACE = "topic STRING, partition INT"
 TYPES = "array<struct<key:string,value:binary>>"
 
 
-def test_frame_for_the_sink_needs_only_the_value_column(spark: Any) -> None:
+def test_dataframe_for_the_sink_needs_only_the_value_column(spark: Any) -> None:
     frame = outgoing(spark.createDataFrame([("v", 1)], "VALUE STRING, other INT"), "t")
     assert [tuple(row) for row in frame.collect()] == [("t", None, bytearray(b"v"), None)]
     assert [(f.name, f.dataType.simpleString()) for f in frame.schema.fields] == [
@@ -63,7 +63,7 @@ def test_topic_option_of_the_sink_overrides_the_topic_column(spark: Any) -> None
         ("value STRING, headers STRING", "t", "column 'headers' is string; the sink accepts array<"),
     ],
 )
-def test_invalid_columns_of_a_frame_are_refused(spark: Any, schema: str, topic: str | None, says: str) -> None:
+def test_invalid_columns_of_a_dataframe_for_the_sink_are_refused(spark: Any, schema: str, topic: str | None, says: str) -> None:
     with pytest.raises(PipelineError) as refused:
         outgoing(spark.createDataFrame([], schema), topic)
     assert says in str(refused.value)

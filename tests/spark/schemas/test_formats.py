@@ -42,5 +42,5 @@ def test_missing_field_of_a_value_is_decoded_as_null() -> None:
     assert packed == bytes((2, 2, 0, 0, 0))
 
 
-def test_value_formats_are_listed_by_name() -> None:
+def test_spark_value_formats_are_json_and_avro() -> None:
     assert list(FORMATS) == ["json", "avro"]

@@ -113,14 +113,14 @@ def test_segment_stream_refuses_a_log_shorter_than_its_checkpoint(root: Path) ->
 
 
 @pytest.mark.parametrize("bound", ["0x", "-1", "many", "0"])
-def test_segment_stream_refuses_an_invalid_batch_bound(root: Path, bound: str) -> None:
+def test_segment_stream_refuses_an_invalid_max_offsets_per_trigger(root: Path, bound: str) -> None:
     options: dict[str, Any] = {"maxOffsetsPerTrigger": bound}
     with pytest.raises(PipelineError, match="maxOffsetsPerTrigger"):
         stream(root, **options)
 
 
 @pytest.mark.skipif(hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="Spark 4.2 says where a stream is")
-def test_segment_stream_refuses_a_batch_bound_without_a_checkpoint_at_start(root: Path) -> None:
+def test_segment_stream_with_max_offsets_per_trigger_requires_a_checkpoint_location(root: Path) -> None:
     with pytest.raises(PipelineError, match="maxOffsetsPerTrigger needs the option checkpointLocation"):
         SegmentStream({"path": str(root), "subscribe": "t", "maxOffsetsPerTrigger": "20"}, ["offset"])
 
@@ -173,7 +173,9 @@ def test_segment_stream_checkpoint_offsets_include_the_topic_id(root: Path, tmp_
 
 
 @pytest.mark.parametrize("bound", [{}, {"maxOffsetsPerTrigger": "20"}], ids=["unbounded", "bounded"])
-def test_new_segment_stream_begins_at_the_end_that_spark_requested_first(root: Path, tmp_path: Path, bound: dict[str, str]) -> None:
+def test_new_segment_stream_begins_at_the_latest_offset_that_spark_requested_first(
+    root: Path, tmp_path: Path, bound: dict[str, str]
+) -> None:
     """Spark calls latestOffset before initialOffset on a new stream, and records are appended in between."""
     (tmp_path / "cp" / "offsets").mkdir(parents=True)
     (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')

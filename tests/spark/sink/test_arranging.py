@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.full, pytest.mark.java]
 HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
-def test_frame_with_null_headers_gets_empty_header_lists(spark: Any) -> None:
+def test_dataframe_with_null_headers_gets_empty_header_lists(spark: Any) -> None:
     """Arrow's writer in the JVM needs quadratic time for null lists, also when it sends rows to the task that writes them."""
     rows = [("a", "1", None), ("b", "2", []), ("c", "3", [("h", b"x"), ("n", None)])]
     frame = arranged(spark.createDataFrame(rows, f"key STRING, value STRING, {HEADERS}"), "t", {"t": 4})
@@ -32,7 +32,7 @@ def test_frame_with_null_headers_gets_empty_header_lists(spark: Any) -> None:
     ]
 
 
-def test_frame_without_headers_gets_no_header_column(spark: Any) -> None:
+def test_dataframe_without_headers_gets_no_header_column(spark: Any) -> None:
     frame = arranged(spark.createDataFrame([("t", "v", 3)], "topic STRING, value STRING, partition INT"), None, {"t": 4})
     check_arranged(frame.schema)
     assert [tuple(row) for row in frame.collect()] == [("t", None, b"v", 3)]

@@ -35,7 +35,7 @@ def values(broker: Broker, topic: str) -> list[bytes]:
     return sorted(record.value or b"" for record in broker.records(topic))
 
 
-def test_frame_with_the_option_frame_name_is_written_once_by_the_ottla_format(spark: Any, broker: Broker) -> None:
+def test_dataframe_with_the_option_frame_name_is_written_once_by_the_ottla_format(spark: Any, broker: Broker) -> None:
     ottla.spark.register(spark)
     options = options_of(broker, topic="out")
     frame = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
@@ -63,7 +63,7 @@ def test_frame_with_the_option_frame_name_is_written_once_by_the_ottla_format(sp
     assert len(values(broker, "out")) == 200
 
 
-def test_spark_frame_whose_task_fails_leaves_no_records(spark: Any, broker: Broker) -> None:
+def test_spark_dataframe_whose_task_fails_leaves_no_records(spark: Any, broker: Broker) -> None:
     from pyspark.sql import functions as f
 
     ottla.spark.register(spark)
@@ -144,7 +144,9 @@ def test_records_that_cannot_be_decoded_are_written_once_as_dead_letters(spark: 
         events.written(lambda records: records.select("key", f.to_json("row").alias("value")), "dead")
 
 
-def test_stream_of_sparks_own_sink_continues_with_its_checkpoint(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_stream_of_sparks_kafka_sink_continues_in_ottlas_sink_with_the_same_checkpoint(
+    spark: Any, broker: Broker, tmp_path: Path
+) -> None:
     """docs/spark-from-kafka-sink.md moves a stream that was stopped between two batches, with its checkpoint, to ottla's sink."""
 
     def add(first: int) -> None:

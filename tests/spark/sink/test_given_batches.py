@@ -202,7 +202,7 @@ def test_stream_continues_in_the_same_process_after_the_newer_checkpoint_is_rest
     assert stream.written() == list(range(stream.sent))
 
 
-def test_swallowed_sink_error_of_a_second_frame_ends_the_stream(stream: Stream) -> None:
+def test_swallowed_sink_error_of_a_second_dataframe_ends_the_stream(stream: Stream) -> None:
     sink = stream.sink()
     errors: list[str] = []
 
@@ -239,7 +239,7 @@ def test_input_topic_recreated_during_the_stream_is_reported(stream: Stream) -> 
     assert stream.written() == list(range(2 * BATCH_RECORDS))
 
 
-def test_progress_topic_in_other_use_is_refused_before_any_write(stream: Stream) -> None:
+def test_progress_topic_with_records_of_another_use_is_refused_before_any_write(stream: Stream) -> None:
     stream.add(1)
     for name, policy in (("theirs", "delete"), ("theirs-compacted", "compact")):
         stream.broker.create_topic(name, partitions=1, configs={"cleanup.policy": policy})

@@ -135,7 +135,7 @@ def test_sink_distinguishes_a_second_stream_from_the_previous_stream(spark: Any,
     assert numbers.written() == list(range(5 * BATCH_RECORDS))
 
 
-def test_two_sinks_with_their_own_ids_write_each_batch_of_a_spark_stream(spark: Any, numbers: Numbers) -> None:
+def test_two_sinks_with_different_transactional_ids_write_each_batch_of_a_spark_stream(spark: Any, numbers: Numbers) -> None:
     ours, theirs = numbers.sink(), numbers.sink(**{"transactional.id": "others", "topic": "other"})
 
     def both(frame: Any, batch: int) -> None:

@@ -86,7 +86,7 @@ def test_random_sink_tasks_write_each_sequence_of_a_partition_once_and_in_order(
 
 
 @pytest.mark.smoke
-def test_sink_tasks_get_partition_sequences_in_turn_over_connections() -> None:
+def test_sequence_server_gives_the_sequence_of_a_partition_to_one_connection_at_a_time() -> None:
     with SequenceServer("127.0.0.1") as address:
         first, second = SharedSequences(address), SharedSequences(address)
         assert first.take([A, B]) == {A: 0, B: 0}
@@ -117,7 +117,7 @@ def test_sequence_server_refuses_a_connection_without_the_key_and_tasks_continue
 
 
 @pytest.mark.smoke
-def test_silent_connections_to_the_sequence_server_delay_no_task_and_end_with_it() -> None:
+def test_silent_connections_to_the_sequence_server_delay_no_task_and_close_with_the_server() -> None:
     with SequenceServer("127.0.0.1") as address:
         silent = [socket.create_connection((address.host, address.port)) for _ in range(3)]
         assert SharedSequences(address).take([A]) == {A: 0}

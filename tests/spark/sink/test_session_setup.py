@@ -65,7 +65,7 @@ def test_spark_workers_on_other_machines_are_checked_once(master: str, jobs: int
     assert spark.sparkContext._python_includes == ["mine.zip", "ottla_package.zip"]
 
 
-def test_spark_workers_without_packages_are_refused_at_each_start(asked: Asked, tmp_path: Path) -> None:
+def test_spark_workers_without_required_packages_are_refused_at_each_start(asked: Asked, tmp_path: Path) -> None:
     asked.error = PipelineError("Spark's workers cannot import msgspec")
     spark = classic("spark://here:7077", tmp_path)
     for _ in range(2):

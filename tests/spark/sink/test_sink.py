@@ -337,7 +337,7 @@ def test_progress_listener_gets_reports_of_spark_and_the_sink(spark: Any, number
     assert (shown["behind_Value"], shown["epoch_Value"]) == ("0", str(sink.metrics.epoch))
 
 
-def test_write_once_frames_are_written_once(spark: Any, numbers: Numbers) -> None:
+def test_write_once_dataframes_are_written_once(spark: Any, numbers: Numbers) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
 
     def write(name: str, number: int, *values: int) -> BatchReport:
@@ -367,7 +367,7 @@ def test_write_once_frames_are_written_once(spark: Any, numbers: Numbers) -> Non
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_write_once_frames_of_an_older_ottla_version_are_recognized_by_their_group(
+def test_write_once_dataframes_of_an_older_ottla_version_are_recognized_by_their_group(
     spark: Any, numbers: Numbers, writer: str
 ) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": f"older-{writer}", "topic": "single"}

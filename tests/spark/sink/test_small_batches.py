@@ -23,7 +23,7 @@ wire = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 BATCH_RECORDS = 20
 
 
-def test_sink_recognizes_small_batches() -> None:
+def test_spark_batch_counts_as_small_by_its_number_of_input_offsets() -> None:
     small = SmallBatches()
     t, u = ("t", 0), ("u", 1)
     assert not small.is_small({}, dict)

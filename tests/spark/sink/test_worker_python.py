@@ -54,7 +54,7 @@ def test_local_spark_workers_get_the_drivers_python(
     assert spark.sparkContext.pythonExec == expected
 
 
-def test_python_of_another_environment_is_not_the_drivers_python(tmp_path: Path) -> None:
+def test_python_of_another_virtual_environment_is_not_taken_for_the_drivers_python(tmp_path: Path) -> None:
     assert is_drivers_python(sys.executable)
     assert not is_drivers_python(tmp_path / "nowhere")
     other = tmp_path / "python3"

@@ -34,7 +34,9 @@ WITH_TOKENS = {
         pytest.param((CONTROLLER, 1), id="controller of ottla", marks=pytest.mark.java),
     ],
 )
-def test_token_of_one_broker_authenticates_at_every_other(tmp_path: Path, ottla_nodes: tuple[int, ...]) -> None:
+def test_delegation_token_created_at_one_broker_authenticates_at_every_other_broker(
+    tmp_path: Path, ottla_nodes: tuple[int, ...]
+) -> None:
     nodes = SecuredNodes(tmp_path, PROTOCOL)
     settings = {**nodes.settings(), **WITH_TOKENS}
     cluster = ApacheKafkas(tmp_path / "nodes", 2, settings=settings, ottla_nodes=ottla_nodes, between=PROTOCOL)

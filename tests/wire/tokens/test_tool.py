@@ -37,7 +37,7 @@ def client(directory: Path, mechanism: str, jaas: str) -> str:
     return str(path)
 
 
-def test_kafkas_token_tool_creates_renews_describes_and_expires_tokens(broker: Addresses, tmp_path: Path) -> None:
+def test_kafkas_delegation_token_tool_creates_renews_describes_and_expires_tokens(broker: Addresses, tmp_path: Path) -> None:
     alice = client(tmp_path, "PLAIN", f'{LOGIN}.plain.PlainLoginModule required username="alice" password="{PASSWORD}";')
 
     def run(*arguments: str) -> str:

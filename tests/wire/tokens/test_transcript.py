@@ -87,13 +87,13 @@ def play(case: Case, addresses: dict[bool, Addresses]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_ottla_answers_token_requests_as_in_the_transcript(ottla: dict[bool, Addresses], case: Case) -> None:
+def test_ottla_answers_delegation_token_requests_as_in_the_transcript(ottla: dict[bool, Addresses], case: Case) -> None:
     assert play(case, ottla) == [line.outcome for line in case.lines]
 
 
 @pytest.mark.java
 @pytest.mark.parametrize("case", CASES)
-def test_kafka_answers_token_requests_as_in_the_transcript(
+def test_kafka_answers_delegation_token_requests_as_in_the_transcript(
     kafka: dict[bool, Addresses], written: dict[int, str] | None, case: Case
 ) -> None:
     outcomes = play(case, kafka)
