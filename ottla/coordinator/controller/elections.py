@@ -33,7 +33,7 @@ PREFERRED_ELECTION, UNCLEAN_ELECTION = 0, 1
 
 class Election(Enum):
     PREFERRED = "preferred"
-    """Elect the first replica if it may lead."""
+    """Elect the first replica if it may lead, else elect like `ONLINE`."""
     ONLINE = "online"
     """Keep the current leader if it may lead, else elect the first replica that may lead."""
     UNCLEAN = "unclean"
@@ -346,7 +346,7 @@ def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
 
 
 def elect_unclean_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Elect leaders of leaderless partitions whose topic allows unclean elections. The response is True if ``max_elections``
+    """Elect leaders of leaderless partitions, uncleanly if the topic allows that. The response is True if ``max_elections``
     leaders were elected."""
     return _elect_some(state, leaderless(state), lambda topic: usual_election(state, topic), max_elections)
 

@@ -12,7 +12,7 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def preferred_replica(leader: Leader, rack: str, rack_of: Callable[[int], str | None], fetch_offset: int) -> int | None:
-    """Return the follower to read from, or None for the leader.
+    """Return the follower in ``rack`` to read from, or None for the leader.
 
     ``rack_of`` returns the rack of a live broker. Only in-sync followers are candidates, because other followers may lag forever.
     The follower with the most records wins.

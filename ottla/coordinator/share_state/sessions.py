@@ -126,7 +126,10 @@ class ShareSessions:
             raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
 
     def acknowledge(self, key: SessionKey, epoch: int) -> None:
-        """Advance the session's epoch for a ShareAcknowledge, which never starts a session. Raises the same errors as `fetch`."""
+        """Advance the session's epoch for a ShareAcknowledge, which never starts a session.
+
+        Raises SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.
+        """
         if epoch == INITIAL_EPOCH:
             raise KafkaError(Code.INVALID_SHARE_SESSION_EPOCH)
         session = self._continued(key, epoch)

@@ -48,7 +48,7 @@ class Persisted(msgspec.Struct):
     state_epoch: int = -1
     leader_epoch: int = -1
     updates: int = 0
-    """The number of update records since the last snapshot."""
+    """Number of update records. As in Kafka, a snapshot resets it only if `updates_per_snapshot` is reached."""
     snapshot_offset: int = -1
     """The log offset of the last snapshot, -1 if there is none."""
 

@@ -22,7 +22,7 @@ TXN_KEY_VERSION = 0
 _KEY_VERSION = TXN_KEY_VERSION.to_bytes(2, "big")
 LAST_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = LAST_EPOCH - 1
-"""The highest epoch that a client can get. Epoch 32767 is used only for the abort that fences a client with this epoch."""
+"""The highest epoch that a client can get. Epoch 32767 only ends transactions of a client with this epoch."""
 
 
 class TxnMetadata(msgspec.Struct, frozen=True, gc=False):

@@ -277,7 +277,7 @@ class TransactionShard:
         return iter(self._unfinished.values())
 
     def prepared(self) -> Iterator[TxnMetadata]:
-        """Return the ids whose decided transaction has pending markers."""
+        """Return the metadata of decided transactions with pending markers."""
         return (m for m in list(self._unfinished.values()) if m.state in PREPARED)
 
     # replaying records and applying effects
