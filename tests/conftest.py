@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts a command in the background with SIGINT ignored, and child processes would inherit this.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # With xdist this process is the controller. Its workers find the run in their environment.
+    # With xdist this process is the controller. Its workers find the directory of the run in their environment.
     config.stash[RUN] = keeping.Run.begun()
 
 
@@ -83,7 +83,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.fixture(params=["lines", pytest.param("ms", marks=pytest.mark.nightly)])
 def meter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Meter:
-    """Returns a meter of how long a test holds the event loop: in lines of Python, and under ``make nightly`` also in ms."""
+    """Returns a meter of how long a test blocks the event loop: in lines of Python, and under ``make nightly`` also in ms."""
     if request.param == "ms":
         return TimeMeter()
     monkeypatch.setattr(steps, "WORK_A_STEP", steps.WORK_A_STEP // SCALE)

@@ -226,7 +226,7 @@ def test_symbolic_links_of_the_checkout_point_to_the_packages(name: str) -> None
 @pytest.mark.heavy
 def test_packages_are_not_imported_through_the_symbolic_links_of_the_checkout() -> None:
     """A module that is imported by two names exists twice, with two copies of each class."""
-    # Only files with a line that looks like such an import are parsed, because parsing takes long.
+    # Only files with a line that looks like an import through a link are parsed, because parsing takes long.
     links = "|".join(LINKS)
     looks = re.compile(rf"^\s*(?:from\s+(?:{links})\b|import\s.*\b(?:{links})\b)", re.MULTILINE)
     who_may = [path for path in sources("ottla", "tests", "tools", "benchmarks") if looks.search(path.read_text())]

@@ -1,4 +1,4 @@
-"""A simulated broker that measures how long each request holds the event loop."""
+"""A simulated broker that measures how long each request blocks the event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.counting import Limit, Meter, check
 T = TypeVar("T")
 
 LOOP_HELD = Limit(lines=45_000, ms=20)
-"""Longest time that a request of any size may hold the event loop."""
+"""Longest time that a request of any size may block the event loop."""
 
 
 class _Aside:
@@ -65,7 +65,7 @@ class MeasuredBroker(SimulatedBroker):
         return connection
 
     def measure(self, work: Callable[[], T], limit: Limit = LOOP_HELD, what: str = "the request") -> T:
-        """Run ``work`` and return its result. Raises AssertionError if the event loop was held longer than the limit."""
+        """Run ``work`` and return its result. Raises AssertionError if the event loop was blocked longer than the limit."""
         self.meter.longest = 0.0
         result = work()
         check(self.meter, limit, what)

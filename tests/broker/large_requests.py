@@ -484,7 +484,7 @@ REQUESTS: dict[str, Callable[[int, int], tuple[Any, int]]] = {
 }
 
 LINES = {
-    # Most of the time is spent in C functions on one name or pattern per step, so few lines are run.
+    # These requests spend most of their time in C functions, so a step executes few lines of Python.
     "DescribeTransactions of long ids": 4_500,
     "DescribeGroups of long ids": 4_500,
     "DeleteGroups of long ids": 4_500,
@@ -498,4 +498,4 @@ LINES = {
     "StreamsGroupHeartbeat of many subtopologies": 130_000,
     "IncrementalAlterConfigs that appends a long list": 220_000,
 }
-"""Line limits of requests that differ from `LOOP_HELD`."""
+"""Limits, in executed lines of Python, of requests whose limit differs from `LOOP_HELD`."""

@@ -63,7 +63,6 @@ def packed(simulated: SimulatedBroker, records: list[bytes], codec: int = 0, *, 
 
 
 def handled(simulated: SimulatedBroker, raw: bytes) -> Any:
-    """Return the coroutine of the Produce handler."""
     data = [PartitionProduceData(index=0, records=memoryview(bytearray(raw)))]
     topics = [TopicProduceData("t", partition_data=data)]
     request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=topics)

@@ -86,8 +86,7 @@ def looped(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
     yield opened
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
-    # A page that was closed may have scheduled a callback just before. Run it now, so that it does not cause a warning in a later
-    # test.
+    # A closed page may have scheduled a callback. Run the callback now, so that it causes no warning in a later test.
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
 

@@ -61,7 +61,7 @@ def test_compose_broker_registry_and_console_answer_at_published_addresses(start
     assert {"orders", "users"} <= {*topics.split()}, topics
     subjects = container.run("python3", "-c", ASK, "http://127.0.0.2:8081/subjects", "kafka:8081", "")
     assert json.loads(subjects.stdout) == [], subjects
-    # In this test both services share one network, where both names resolve.
+    # In this test both services share one network, in which the names of both resolve.
     command = shlex.join(SERVICES["console"]["command"])
     waiting = "until grep -q token= /tmp/console.log; do kill -0 $! || exit 1; sleep 0.1; done"
     container.run("bash", "-c", f"{command} >/tmp/console.log 2>&1 & {waiting}")

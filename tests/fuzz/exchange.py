@@ -20,7 +20,7 @@ class Failure(AssertionError):
 
 
 class Held(Failure):
-    """One request, timer or step held the event loop for too long."""
+    """One request, timer or step blocked the event loop for too long."""
 
     is_hold = True
 

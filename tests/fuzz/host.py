@@ -26,7 +26,7 @@ from tests.support.raw_client import create
 T = TypeVar("T")
 
 HOLD = Limit(lines=150_000, ms=20)
-"""Longest time that one request, timer or step may hold the event loop."""
+"""Longest time that one request, timer or step may block the event loop."""
 CLIENTS = 4
 EXPECTED_LINES = frozenset({"marker_refused"})
 """Events that may be logged as errors.
@@ -152,7 +152,7 @@ class Trace:
 class Host(Trace):
     """Performs actions on a broker in this process and checks the result of each. Raises `Failure`.
 
-    How long the event loop is held is counted in lines of Python, so that a trace always fails or never fails.
+    How long the event loop is blocked is counted in lines of Python, so that a trace always fails or never fails.
     """
 
     meter_type: type[LineMeter | TimeMeter] = LineMeter
@@ -180,7 +180,7 @@ class Host(Trace):
         soon, later, aside = env.call_soon, env.call_later, env.run_aside
         env.call_soon = lambda callback: soon(self._counted(callback))
         env.call_later = lambda delay_ms, callback: later(delay_ms, self._counted(callback))
-        # Work in another thread does not hold the event loop.
+        # Work in another thread does not block the event loop.
         env.run_aside = lambda work, done: soon(lambda: aside(work, done))
         self._asked: list[str] = []
         self.lines = [Line(self._connect()) for _ in range(CLIENTS)]
@@ -278,7 +278,7 @@ class Host(Trace):
         after = state.durable(self._broker.broker)
         moving |= state.moving(self._broker.broker)
         self._begin()
-        # An expired producer may be loaded from the log again.
+        # A restart may load an expired producer from the log.
         again = {key for key in after if key[0] == "producer" and key not in before} if self._expires_producers else set()
         wrong = state.difference(before, after) - moving - again
         if wrong:
@@ -346,6 +346,6 @@ class Host(Trace):
 
 
 class TimedHost(Host):
-    """Measures in processor time how long the event loop is held. This includes the work of C functions."""
+    """Measures in processor time how long the event loop is blocked. This includes the work of C functions."""
 
     meter_type = TimeMeter

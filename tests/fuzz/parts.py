@@ -17,8 +17,6 @@ Told = Iterator[tuple[Key, int]]
 
 
 class Answered(Protocol):
-    """A request and its response."""
-
     key: int
     request: Any
     response: Any

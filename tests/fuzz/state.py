@@ -234,6 +234,5 @@ def difference(before: State, after: State) -> set[Key]:
 
 
 def diff_text(keys: set[Key], before: State, after: State, most: int = 6) -> str:
-    """Format a difference for an error message."""
     lines = [f"  {key}: {str(before.get(key))[:300]} -> {str(after.get(key))[:300]}" for key in sorted(keys, key=str)[:most]]
     return "\n".join(lines + ([f"  and {len(keys) - most} more"] if len(keys) > most else []))

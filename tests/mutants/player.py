@@ -44,7 +44,7 @@ class Changed:
 
 def first_difference(entries: Iterable[str]) -> str | None:
     """Run the scenarios of these rules up to the first response that differs from their files. Returns that difference, or None."""
-    # Import now, so that all of these modules import the changed module.
+    # Import these modules only now, so that they import the changed module.
     from ottla.invariants import CHECKED
     from ottla.protocol.errors import KafkaError
     from tests.scenarios.brokers import Target, start

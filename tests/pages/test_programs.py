@@ -23,7 +23,6 @@ PROGRAMS = [
 
 
 def run(arguments: list[str], directory: Path) -> str:
-    """Run Python, and return its output."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("OTTLA_B", "KAFKA_", "PYTEST"))}
     done = subprocess.run(
         [sys.executable, *arguments],

@@ -1,4 +1,4 @@
-"""Validation of records from clients: the checks, their order, and their cost in time and memory."""
+"""Validation of records from clients: the checks, their order, and the time and memory that they take."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class Story:
         scheduler = self.world.scheduler
         end_ms = scheduler.now_ms + ms
         while scheduler.now_ms < end_ms:
-            # The simulated clock counts whole milliseconds, so each step takes at least one.
+            # The simulated clock counts whole milliseconds, so each step takes at least one millisecond.
             scheduler.advance(max(1, min(5, int(end_ms - scheduler.now_ms))))
             self.check()
 

@@ -120,6 +120,6 @@ def test_fault_planted_in_replication_decisions_is_caught_by_random_schedules(
         try:
             play(seed, **given)
         except (AssertionError, UnexpectedOffset):
-            # The world raises `Anomaly`, an assert of a state change fails, or a follower detects an unexpected offset.
+            # `ReplicaWorld` raises `Anomaly`, an assert of a state change fails, or a follower detects an unexpected offset.
             return
     pytest.fail(f"{SEEDS_TO_CATCH} seeds do not detect the fault")

@@ -210,6 +210,6 @@ def share_coordinator(world: World, words: Words) -> str:
         answer = world.call(request, version)
         return name_of((answer.coordinators[0] if version >= 4 else answer).error_code)
 
-    # Apache Kafka creates the share state topic on the first such request, so the first response may be an error.
+    # The first FindCoordinator request makes Apache Kafka create the share state topic, so its response may be an error.
     waits = version >= 6
     return world.patiently(coordinator_answer, patient=waits)

@@ -120,7 +120,7 @@ class World:
         self.acls: dict[str, list[AclBinding]] = {}
         """The ACLs of each user of the case."""
         self.users = 0
-        """Number of users that ``under`` has named."""
+        """Number of users that the command ``under`` has created."""
         self.own: dict[str, OwnConnection] = {}
         """Connections with their own client ids, by the names that the case gave them."""
         self.answers: dict[str, Any] = {}
@@ -137,7 +137,7 @@ class World:
             # ``x*32767`` is a name of 32,767 bytes.
             return self.prefix + "x" * (int(name.split("*")[1]) - len(self.prefix))
         if name.startswith(DEAD_LETTERS):
-            # Only names with this prefix are valid dead-letter topics.
+            # Only names with the prefix `DEAD_LETTERS` are valid dead-letter topics.
             return DEAD_LETTERS + self.prefix + name.removeprefix(DEAD_LETTERS)
         return name if name.startswith("__") or not name else self.prefix + name
 

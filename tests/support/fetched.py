@@ -27,7 +27,6 @@ def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
 
 
 def run(*command: str, cwd: Path | None = None) -> None:
-    """Run a package manager. Raises `FetchingFailed` if it fails."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     if done.returncode:
         raise fetching.FetchingFailed(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2000:]}")

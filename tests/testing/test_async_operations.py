@@ -88,7 +88,7 @@ async def test_cancelled_async_commit_continues_in_its_thread(held: HeldTransact
                 block.set()
 
         task = asyncio.create_task(fill_and_leave())
-        # The block ends in the same turn of the event loop, and the commit runs in a thread.
+        # The block ends in the same iteration of the event loop, and the commit runs in a thread.
         await block.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

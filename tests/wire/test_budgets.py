@@ -39,7 +39,7 @@ SAMPLE_S = 0.01
 HANGS_S = 60.0
 """Time limit of every client: a client that waits longer has hung."""
 LONGEST_WAIT_S = 1.0
-"""Longest time that another client may wait. The event loop is held for at most 20 ms; the rest allows for a busy machine."""
+"""Longest time that another client may wait. The event loop is blocked for at most 20 ms; the rest allows for a busy machine."""
 SMALL_RECEIVE_BUFFER_BYTES = 4_096
 
 

@@ -110,7 +110,6 @@ def mirrored(bootstrap: str) -> list[int]:
 
 
 def group_offsets(admin: AdminClient) -> list[int]:
-    """Return the group's committed offsets of the mirrored topic."""
     asked = ConsumerGroupTopicPartitions(GROUP, [TopicPartition(MIRRORED, partition) for partition in range(2)])
     (future,) = admin.list_consumer_group_offsets([asked]).values()
     return [where.offset for where in future.result().topic_partitions]

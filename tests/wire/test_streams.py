@@ -40,8 +40,6 @@ def broker() -> Iterator[Broker]:
 
 
 class Counting(Instance):
-    """A process that runs the word count."""
-
     def has_tasks(self) -> bool:
         return self.says("tasks ") and re.search("tasks [1-9]", self.output.read_text()) is not None
 

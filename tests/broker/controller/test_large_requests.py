@@ -1,4 +1,4 @@
-"""The largest allowed requests of a controller's own APIs are answered in full and hold the event loop only briefly."""
+"""The largest allowed requests of a controller's own APIs are answered in full and block the event loop only briefly."""
 
 from __future__ import annotations
 

@@ -403,7 +403,7 @@ def test_topic_deleted_while_dead_letters_are_written_ends_the_share_partition(b
         produce(client, 3)
         assert a.acquire() == [(0, 2, 1)]
         a.acknowledge((0, 2, REJECT))
-        # Writing a dead letter takes more than one iteration of the event loop, so both topics are deleted before that.
+        # Writing a dead letter takes several iterations of the event loop, so both topics are deleted before it is written.
         for topic in ("dlq.g", "t"):
             request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=1_000)
             assert client.call(request).responses[0].error_code == 0

@@ -1,4 +1,4 @@
-"""No request about groups or offsets holds the event loop for long, whatever the number of groups, members and offsets."""
+"""No request about groups or offsets blocks the event loop for long, whatever the number of groups, members and offsets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ AT_LEAST = 3_000
 
 
 class Measured:
-    """A broker with a large topic and a small one, and a meter of how long each callback holds the event loop."""
+    """A broker with a large topic and a small one, and a meter of how long each callback blocks the event loop."""
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
@@ -60,8 +60,8 @@ class Measured:
             client.call(CreateTopicsRequest(topics=topics, timeout_ms=1_000), 7)
 
     def ask(self, request: Any, version: int | None = None, *, limit: Limit = LOOP_HELD) -> Any:
-        """Send a request and return the response. Raises AssertionError if the broker held the event loop longer than `limit`."""
-        # Import the API's modules now, because the first request of an API would import them.
+        """Send a request and return the response. Raises AssertionError if a callback runs longer than `limit`."""
+        # Import the API's modules before the measurement, because the first request of an API would import them.
         assert declaration(api_key(request)).codec
         with self.broker.connect() as client:
             return self.broker.measure(lambda: client.call(request, version), limit, type(request).__name__)

@@ -1,4 +1,4 @@
-"""No step of a broker's periodic work holds the event loop for long, whatever the amount of work."""
+"""No step of a broker's periodic work blocks the event loop for long, whatever the amount of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest share group requests hold the event loop only briefly."""
+"""The largest share group requests block the event loop only briefly."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 def check_held(broker: MeasuredBroker, ask: Callable[[int], Any], limit: Limit = LOOP_HELD) -> None:
-    """Send a request a few times. Raises AssertionError if every attempt holds the event loop longer than `limit`."""
+    """Send a request a few times. Raises AssertionError if every attempt blocks the event loop longer than `limit`."""
 
     def once(attempt: int) -> None:
         request = ask(attempt)

@@ -328,7 +328,7 @@ def test_request_needs_the_same_work_with_ten_thousand_quotas_as_with_one(broker
     meter = LineMeter()
     meter.run(lambda: client.call(produce(1), 9))
     assert meter.longest < 2_000
-    # One further quota change is applied alone, without the 10,000 others.
+    # Applying one further quota change does not apply the earlier 10,000 changes again.
     alter(broker, {"user": "u1"}, producer_byte_rate=None)
     meter.longest = 0
     assert meter.run(lambda: quotas.managers).produce.limits.by_entity

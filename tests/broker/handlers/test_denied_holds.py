@@ -1,4 +1,4 @@
-"""A large request of a client without any permission holds the event loop no longer than an allowed request."""
+"""A large request of a client without any permission blocks the event loop no longer than an allowed request."""
 
 from __future__ import annotations
 

@@ -56,7 +56,6 @@ def request(topic: str, batches: dict[int, bytes]) -> ProduceRequest:
 
 
 def handled(simulated: SimulatedBroker, asked: ProduceRequest, version: int = 12) -> Any:
-    """Return the coroutine of the Produce handler."""
     return produce.handle(simulated.broker, asked, RequestContext(version, "test", "", 1, "PLAINTEXT"))
 
 

@@ -1,4 +1,4 @@
-"""No request holds the event loop for long, whatever its size, and handling it in steps does not change its response."""
+"""No request blocks the event loop for long, whatever its size, and handling it in steps does not change its response."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def answered(broker: MeasuredBroker, ask: Callable[[int], tuple[Any, int]], limi
 
 
 def answered_once(broker: MeasuredBroker, request: Any, version: int) -> Any:
-    # Import the API's modules now, because the first request of an API would import them.
+    # Import the API's modules before the measurement, because the first request of an API would import them.
     assert declaration(api_key(request)).codec
     with broker.connect() as client:
         broker.meter.longest = 0.0

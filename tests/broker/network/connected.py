@@ -93,7 +93,7 @@ def declared(key: int, handle: Any, failed: Any, *, is_bulky: bool = False) -> D
 
 
 def put(monkeypatch: pytest.MonkeyPatch, declaration: Declaration) -> None:
-    """Serve this declaration for every API key."""
+    """Handle requests of every API by this declaration."""
     monkeypatch.setattr("ottla.broker.apis.registry.ApiRegistry.declaration", lambda registry, key: declaration)
 
 

@@ -25,7 +25,6 @@ class CoordinatorPartitionWorld(FollowedPartitionWorld):
         self.barrier.depend_on(self.partition)
 
     def handle(self, handler: Steps[Any]) -> Handling[Any]:
-        """Handle a request as a connection does."""
         return Handling(response_once_committed(self.barrier, handler, lambda code: code), self.answers.append)
 
     async def writing(self) -> str:

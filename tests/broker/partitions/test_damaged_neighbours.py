@@ -128,7 +128,7 @@ def check(fs: MemoryFilesystem, path: str, healthy: list[str], case: str, *, is_
     assert events or not is_told, case
     for answer, right in zip(answers, healthy, strict=True):
         if path.endswith("log-start-offset-checkpoint"):
-            # Deleted records become visible again, and the broker logs this.
+            # Without log start offsets, deleted records become visible again, which the broker logs.
             assert answer == right or events & {"checkpoint_ignored", "log_rebuilt"}, case
         elif answer != right:
             # A read returns records up to the damage.

@@ -346,7 +346,7 @@ def test_checkpoint_write_is_retried_when_no_file_descriptor_is_free(fs: Slow) -
 
 
 def settled(fs: Slow, **settings: str) -> tuple[SimulatedBroker, World]:
-    """Return a broker whose topics ``t`` and ``u`` have a closed segment each, and a world for commands."""
+    """Return a broker whose topics ``t`` and ``u`` have a closed segment each, and a `World` that runs commands."""
     broker = SimulatedBroker({key.replace("_", "."): value for key, value in settings.items()}, fs=fs).start()
     world = World(broker, "ottla", "")
     small = "internal.segment.bytes=200 cleanup.policy=compact min.cleanable.dirty.ratio=0"

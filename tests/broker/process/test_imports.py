@@ -56,7 +56,7 @@ def test_broker_start_imports_only_needed_modules(tmp_path: Path) -> None:
     assert lines, done.stderr
     started = json.loads(lines[-1])
     assert LATER & set(started["modules"]) == set()
-    # structlog imports colorama where another package has installed it.
+    # structlog imports colorama if another package has installed it.
     assert len([module for module in started["modules"] if module.partition(".")[0] != "colorama"]) <= MAX_MODULES
     assert started["collections"] <= MAX_COLLECTIONS
     assert started["enabled"]

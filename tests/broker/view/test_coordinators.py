@@ -1,4 +1,4 @@
-"""The read model names the other brokers that coordinate groups and transactions, which this broker cannot describe."""
+"""Control API and console name the other brokers that coordinate groups and transactions, which this broker cannot describe."""
 
 from __future__ import annotations
 

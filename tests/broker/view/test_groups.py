@@ -1,4 +1,4 @@
-"""The read model describes groups like responses to clients do: members, positions, lag, and reasons for waiting."""
+"""Control API and console describe groups like responses to clients do: members, positions, lag, and reasons for waiting."""
 
 from __future__ import annotations
 

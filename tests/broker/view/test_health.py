@@ -1,4 +1,4 @@
-"""The read model of the broker as a whole, which is the response to ``GET /v1/state``."""
+"""The state of the broker as a whole, which is the response to ``GET /v1/state``."""
 
 from __future__ import annotations
 

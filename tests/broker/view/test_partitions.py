@@ -1,4 +1,4 @@
-"""The read model of topics and partitions: as a client sees them, in bounded steps, and with their transactions."""
+"""Topics and partitions as control API and console read them: like a client sees them, in bounded steps, with transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The read model lists and describes transactional ids as requests describe them to a client."""
+"""Control API and console list and describe transactional ids like responses to clients do."""
 
 from __future__ import annotations
 

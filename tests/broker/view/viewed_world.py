@@ -1,4 +1,4 @@
-"""A simulated broker whose read model and responses to a client must agree."""
+"""A simulated broker whose plain values for control API and console must agree with its responses to clients."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ViewedWorld:
 
 
 def steps_of(steps: Steps[object]) -> int:
-    """Read a value of the read model, and return in how many steps of the event loop it is read."""
+    """Read a value as the console does, and return in how many steps of the event loop it is read."""
     count = 1
     while True:
         try:

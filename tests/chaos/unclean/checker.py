@@ -75,7 +75,7 @@ def epochs_never_return(logs: dict[TopicPartition, Log]) -> Iterator[str]:
 def acknowledged_or_lost(history: History, seen: Observation, sightings: Sightings, losses: Losses) -> Iterator[str]:
     """Check that each acknowledged record is visible, or that an unclean election explains its loss.
 
-    If the witness never saw a record, any unclean election of its partition explains the loss. A record that is stored but not
+    If a record was never read, any unclean election of its partition explains the loss. A record that is stored but not
     visible belongs to a transaction whose marker was lost.
     """
     visible = {value for records in seen.committed.values() for _, value in records}

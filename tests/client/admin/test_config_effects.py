@@ -17,7 +17,7 @@ from ottla.protocol.messages.describe_configs import (
 from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 KNOWN = {"background.threads": 3, "log.retention.ms": 5, "set.but.unknown": 0}
-"""Types of the configs that both brokers show."""
+"""Configs of both scripted brokers: type numbers by config name."""
 
 
 def described(request: Any, *, types: dict[str, int], code: int = 0) -> DescribeConfigsResponse:

@@ -15,7 +15,7 @@ from ottla.client.security.sasl import Conversation, SaslFailure, oauthbearer, p
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
 SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
-"""The example of RFC 7677, section 3."""
+"""The server's final message in the example of RFC 7677, section 3."""
 
 
 def hold(conversation: Conversation, *answers: bytes) -> list[bytes]:

@@ -26,7 +26,7 @@ from ottla.spark.sink.transaction import SharedTransaction
 from tools import kafka
 
 GATHERS = "KILLED_DRIVER_GATHERS"
-"""Environment variable: with the value 1 the driver gathers small batches, even if a kill point is given."""
+"""Environment variable: with the value 1 the driver itself writes small batches, even if a kill point is given."""
 POINTS = ("before the tasks", "in the middle of a task", "before the mark", "before EndTxn", "after EndTxn")
 BATCH_RECORDS = 1_000
 STARTED = "started"
@@ -61,7 +61,7 @@ def arm(point: str, bootstrap: str) -> None:
     """Die at the point in this process's second batch, so that each run makes progress."""
     batches = 0
     if os.environ.get(GATHERS) != "1" and (point or "SPARK_MASTER" in os.environ):
-        # Let tasks write every batch. Only drivers that are killed at random times gather batches.
+        # Let tasks write every batch. Only drivers that are killed at random times write small batches themselves.
         gathering.MAX_OFFSETS = 0
     whole, small = RowWriter.whole, RowWriter.small
     mark, end = SharedTransaction.mark, SharedTransaction.end

@@ -60,7 +60,7 @@ def test_spark_3_driver_gathers_rows_of_small_batches(batches: int) -> None:
 
 
 class Stream:
-    """A stream whose ``gathered`` has an entry for each gathering: True if it succeeded, False if the batch was too large."""
+    """A stream. ``gathered`` has an entry per batch that the driver tried to gather: False if the batch was too large."""
 
     def __init__(self, spark: Any, broker: Broker, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spark, self.broker, self.directory = spark, broker, directory

@@ -1,6 +1,6 @@
 """Removes modules and functions that Python does not have on Windows."""
 
-# These modules read some of the removed names at their import, so they are imported before.
+# These modules read names at their import that are removed below, so they are imported first.
 import asyncio
 import asyncio.unix_events
 import concurrent.futures.thread  # noqa: F401
