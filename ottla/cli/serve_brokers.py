@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def serve_brokers(start: Start, broker_count: int, controller_port: int, *, restarts_nodes: bool, takes_commands: bool) -> int:
-    """Run until SIGTERM or SIGINT and return the exit code. Raises `ConfigError` and `Refused`.
+    """Run the cluster until SIGTERM or SIGINT and return the exit code. Raises `ConfigError` and `Refused`.
 
     The controller creates the first users before brokers connect, and logs settings without effect. Each broker begins with the
-    faults of the file, and has its own control API if enabled.
+    faults of ``--faults``, and has its own control API if enabled.
     """
     from ottla.broker.loop.env import free_port, is_free_port, random_uuid
     from ottla.broker.process.ready_file import ReadyFile

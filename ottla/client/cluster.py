@@ -132,9 +132,9 @@ class BrokerConnections:
         return self.until_final(what, attempt)
 
     def until_final(self, what: str, attempt: Callable[[], T], also: Iterable[Code] = ()) -> T:
-        """Call ``attempt`` until it succeeds or the timeout passes. Retriable error codes and those in ``also`` are retried; failed
-        connections if a broker has responded before, or with ``waits``. Raises the last error, and for connections `Unreachable` or
-        `TimedOut`.
+        """Call ``attempt`` until it succeeds or the timeout passes. Retriable error codes and those in ``also`` are retried. Failed
+        connections are retried if a broker has responded before, or with ``waits``. Raises the last error, and for connections
+        `Unreachable` or `TimedOut`.
         """
         passing = RETRIABLE | {int(code) for code in also}
         deadline, pause_s = self._clock() + self.timeout_s, FIRST_PAUSE_S

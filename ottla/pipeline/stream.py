@@ -82,7 +82,7 @@ def source_options(bootstrap: str, topic: str) -> dict[str, str]:
         "kafka.isolation.level": "read_committed",
         # Fetch many records per poll, because the connector sends about two requests for offsets with each poll.
         "kafka.max.poll.records": "50000",
-        # Let Fetch wait only briefly: to find the end offset, the connector seeks to the partition's end and back, and a Fetch that
+        # Let Fetch wait briefly: to find the end offset, the connector seeks to the partition's end and back, and a Fetch that
         # waits at the end delays the next Fetch.
         "kafka.fetch.max.wait.ms": "50",
     }

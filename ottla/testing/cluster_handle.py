@@ -53,8 +53,8 @@ class Cluster:
 
     ``brokers`` is the number of brokers, ``settings`` are Kafka's ``server.properties`` keys for all brokers, and ``features`` are
     feature levels. ``broker.rack`` may list a rack for each broker, as in ``a,b,c``. Without ``data_dir`` the cluster has a
-    temporary directory, which is removed at the end. Brokers keep their ports over restarts. All processes end with the process
-    that started the cluster, even by SIGKILL. ``security``, ``users`` and ``acls`` are those of `ottla.Broker`; the brokers
+    temporary directory, which is removed at the end. Brokers keep their ports over restarts. All processes end when the process
+    that started the cluster ends, even by SIGKILL. ``security``, ``users`` and ``acls`` are those of `ottla.Broker`; the brokers
     connect to each other without them, on 127.0.0.1.
     """
 

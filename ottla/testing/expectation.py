@@ -93,8 +93,7 @@ class Expectation:
 
     def _aligned(self, expected: list[Any], records: list[ConsumedRecord]) -> list[_Block]:
         """Align two lists. Returns blocks of missing, unexpected and equal records, in this order."""
-        # `SequenceMatcher` compares numbers. A record gets the number of the first expected value that it matches, or a unique
-        # number.
+        # For `SequenceMatcher` a record gets the number of the first expected value that it matches, or a unique number.
         numbers = [next(i for i, other in enumerate(expected) if other is one or _same(other, one)) for one in expected]
         found = [
             next((i for i, one in enumerate(expected) if self.matches(one, record)), -1 - at) for at, record in enumerate(records)

@@ -60,8 +60,8 @@ class Broker:
     """One broker in its own process, which can be restarted on the same directory and port.
 
     ``settings`` are Kafka's ``server.properties`` keys, and ``features`` are feature levels. Without ``data_dir`` the broker has a
-    temporary directory, which is removed at the end. The broker ends with the process that started it, even by SIGKILL, and then
-    removes the temporary directory.
+    temporary directory, which is removed at the end. The broker ends when the process that started it ends, even by SIGKILL, and
+    then removes the temporary directory.
 
     With ``clock="manual"`` the broker's time changes only by ``clock.advance``.
 
@@ -230,7 +230,6 @@ class Broker:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
             if self.clock.is_manual:
-                # The time of a manual clock changes only by `BrokerClock.advance`.
                 self.clock.last_ms = self.clock.now_ms
         return self
 
@@ -336,7 +335,8 @@ class Broker:
     def present_certificate(self, certificate: str) -> Self:
         """Restart the broker with another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.
 
-        Unless it is ``valid``, the `Broker` object's own requests then fail, too. Raises ValueError for a broker without TLS.
+        Unless the certificate is ``valid``, the `Broker` object's own requests fail, too. Raises ValueError for a broker without
+        TLS.
         """
         self._security.write_certificate(certificate)
         return self.restart()

@@ -88,8 +88,8 @@ def commit_refused(broker: Broker | RemoteFaults, transactional_id: str = _ANY, 
 
 
 def crash_after_decision(broker: Broker | RemoteFaults, transactional_id: str = _ANY) -> RemoteFault:
-    """The broker dies after the commit is decided and before a marker is written. After the restart it completes the commit; the
-    producer commits again, and succeeds."""
+    """The broker dies after the commit is decided and before a marker is written. After the restart the broker completes the
+    commit; the producer commits again, and succeeds."""
     return _faults(broker).kill("after-prepare", transactional_id=transactional_id)
 
 

@@ -27,7 +27,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
         """Return the offset of this position in each partition.
 
-        A time has the offset of the first record with this or a later time; a partition without such a record has its end.
+        A time has the offset of the first record with this or a later time; without such a record the end is returned.
         """
         indexes = list(indexes)
         if self.kind == "offset":

@@ -4,8 +4,9 @@ Each transaction at the target contains the copied records and, as committed off
 offsets. So a killed copy continues after its last committed transaction, and aborts the open one. Two copies at the same time do
 not duplicate records either, because both use the same transactional id, and the newer copy fences the older one.
 
-The offsets are committed under the target's topic, so that they are deleted with it. Their metadata has the ids of both topics, by
-which a copy notices that a topic was deleted and created again. `TopicCopy.prepare` commits the first positions of all partitions.
+The offsets are committed under the target's topic, so that they are deleted with the topic. Their metadata has the ids of both
+topics, by which a copy notices that a topic was deleted and created again. `TopicCopy.prepare` commits the first positions of all
+partitions.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class Directories:
     def of_topic(self, topic: str, chosen: Collection[int] = ()) -> Placement:
         """Find the directory of each partition.
 
-        Partitions without records are searched only if no partition, or not every partition in ``chosen``, has a directory. Raises
-        `PipelineError` for a topic or a chosen partition that does not exist, and for a partition in two directories.
+        The metadata log is searched for partitions without records if no partition has a directory, or if one in ``chosen`` has
+        none. Raises `PipelineError` for a topic or a chosen partition that does not exist, and for a partition in two directories.
         """
         placement: Placement = {}
         for directory in self._all:

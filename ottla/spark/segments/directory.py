@@ -97,8 +97,8 @@ class Directory:
     def check_gap(self, topic: str, partition: int, segment: Segment, at: int, following: int) -> None:
         """Check a segment whose records end before the next segment begins. Such a gap results from compaction or from damage.
 
-        Raises `DamagedBatch` for a truncated file, and `PipelineError` for a partition that was never compacted if the broker was
-        shut down cleanly.
+        Raises `DamagedBatch` for a truncated file, and, if the broker was shut down cleanly, `PipelineError` for a partition that
+        was never compacted.
         """
         missing = missing_end(segment, following)
         if missing is not None:

@@ -22,7 +22,7 @@ def check_no_stream(cluster: BrokerConnections, transactional_id: str) -> None:
 
 
 def is_written(last: Mark | None, number: int) -> bool:
-    """Whether a frame is committed, as the last progress record shows. Negative numbers are refused by `check_frame_number`."""
+    """Whether a frame is committed, as the last progress record shows."""
     return last is not None and 0 <= number <= last.batch
 
 

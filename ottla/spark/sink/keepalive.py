@@ -64,8 +64,8 @@ def renewed(cluster: BrokerConnections, transactional_id: str, stream: ExactlyOn
             )
             return False
         if not stream.is_settled:
-            # It is unknown whether the last transaction has ended. The group shows that no other stream has committed since, but an
-            # open transaction may belong to another stream, which must not be fenced.
+            # It is unknown whether the last transaction has ended. The group shows that no other stream has committed since then,
+            # but an open transaction may belong to another stream, which must not be fenced.
             if state_of(cluster, transactional_id) in ONGOING:
                 logger.warning("%s: the progress record was not renewed this time: a transaction is open", transactional_id)
                 return True

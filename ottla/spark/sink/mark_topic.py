@@ -96,7 +96,8 @@ def check_recreated(in_group: CommittedMark | None, ends: InputEnds) -> None:
     """Raise `PipelineError` if an input topic was deleted and created again, because the stream would skip records of the new
     topic.
 
-    The broker deletes the group's offsets with a topic. Only topics in ``ends``, which the next batch reads, are checked.
+    Missing offsets show this, because the broker deletes a topic's offsets with the topic. Only topics in ``ends``, which the next
+    batch reads, are checked.
     """
     if in_group is None or not in_group.mark.offsets:
         return

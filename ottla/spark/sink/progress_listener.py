@@ -105,7 +105,7 @@ def listener(
                     sink.count_progress(progress)
                     on_progress(progress)
             except Exception:
-                # Spark itself writes only one line about a listener's exception to its log.
+                # Spark writes only one line about a listener's exception to its log.
                 logger.exception("a progress listener failed")
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:

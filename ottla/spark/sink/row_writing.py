@@ -97,8 +97,8 @@ class RowWriter:
     def _by_tasks(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: SharedProducer) -> list[Written]:
         """Write a frame in one Spark job.
 
-        If all tasks run on this machine, they take turns at the partitions. Otherwise a shuffle moves all records of a partition to
-        one task, because the tasks may not be able to connect to the driver.
+        If all tasks run on this machine, the driver lets them take turns at the partitions. Otherwise a shuffle moves all records
+        of a partition to one task, because the tasks may not be able to connect to the driver.
         """
         from ottla.spark.rows.spark_partitioner import brought_together, narrowed
 
