@@ -114,7 +114,7 @@ class OwnerProcess:
         threading.Thread(target=run, name="owner", daemon=True).start()
 
     def ended(self) -> None:
-        """Record that the process is about to exit, so that the thread of `watch` does not end it."""
+        """Record that the process is about to exit by itself, so that `watch` does not stop the process."""
         if self.is_gone:
             self._remove_directory()
         self._has_ended.set()

@@ -180,7 +180,7 @@ def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
 def defaults(broker_count: int) -> dict[str, str]:
     """Return Kafka's defaults for the replication of internal topics, limited by the number of brokers.
 
-    Timeouts of broker sessions are shorter than Kafka's, because all nodes are on one machine and tests wait for them.
+    Timeouts of broker sessions are shorter than Kafka's, because all nodes are on one machine and tests wait for these timeouts.
     """
     factor, in_sync = str(min(3, broker_count)), str(min(2, broker_count))
     return {

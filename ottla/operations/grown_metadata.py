@@ -51,7 +51,7 @@ def grown_records(
 def _grown(
     before: PartitionRegistration, replicas: tuple[int, ...], directories: tuple[bytes, ...], leader_epoch: int
 ) -> PartitionRegistration:
-    """Return a partition of which only broker 1 has the data. The others join the in-sync replicas when they have copied it."""
+    """Return a partition whose data only broker 1 has. The other replicas join the in-sync replicas after copying the data."""
     return msgspec.structs.replace(
         before,
         replicas=replicas,

@@ -29,7 +29,7 @@ MAX_SUBJECT_CHARS: Final = 1_000
 
 
 class RegistryChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The records to append, and the response to send after they are replayed."""
+    """The records to append, and the response to send after their replay."""
 
     records: list[RegistryRecord] = []
     response: Any
@@ -260,7 +260,7 @@ def delete_config(state: RegistryState, subject: str | None) -> RegistryChange:
 
 
 def set_mode(state: RegistryState, subject: str | None, given: Any, *, is_forced: bool) -> RegistryChange:
-    """Set the mode of a subject or the registry. Unless ``is_forced``, IMPORT is refused if undeleted versions exist there. Raises
+    """Set the mode of a subject or the registry. Unless ``is_forced``, IMPORT is refused if undeleted versions exist. Raises
     `RegistryError`."""
     mode = str(given.get("mode", "")).upper() if isinstance(given, dict) else ""
     if mode not in MODES:

@@ -49,8 +49,8 @@ class _Partition:
 class CommittedTransactions:
     """Checks the order of committed batches.
 
-    A coordinator must add a partition to a transaction before the partition gets batches of it. A marker must match an earlier
-    decision. A completed transaction must have all of its markers.
+    A coordinator must add a partition to a transaction before the partition has batches of that transaction. A marker must match an
+    earlier decision. A completed transaction must have all of its markers.
     """
 
     def __init__(

@@ -71,7 +71,9 @@ class _Channel:
 
 
 class Links:
-    """The listeners of all hosts, and the network between them. A host is a name. A cut blocks one direction between two hosts."""
+    """The listeners of all hosts, and the network between them. A host is identified by its name. A cut blocks one direction
+    between two hosts.
+    """
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self.scheduler = scheduler

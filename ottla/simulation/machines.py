@@ -117,7 +117,7 @@ class Machines:
             cluster_id = format_directory(node.disk.fs, DATA_DIR, node.node_id, lambda: rng.randbytes(16), cluster_id)
 
     def __iter__(self) -> Iterator[Node[Any]]:
-        """Yield all nodes, the controller first, because brokers that start wait for it."""
+        """Yield all nodes, the controller first, because starting brokers wait for the controller."""
         if self.controller is not None:
             yield self.controller
         yield from self.brokers

@@ -64,7 +64,7 @@ class ReplicaChecker:
 
     def check(self, nodes: list[Node[BrokerServer]]) -> None:
         """Check all brokers whose code has run since the last check. The coordinators' logs come first, because markers in other
-        logs must match decisions there."""
+        logs must match the coordinators' decisions."""
         self._nodes = nodes
         worked = [node for node in nodes if node.has_worked and node.server is not None]
         for is_transactions in (True, False):

@@ -72,7 +72,7 @@ class LogDirectory:
 
     @property
     def previous_epoch(self) -> int:
-        """The epoch of the broker that last stopped cleanly here; -1 after a crash, when committed records may be lost."""
+        """The epoch of the broker that last stopped cleanly in the directory; -1 after a crash, which may have lost records."""
         return self._last_stop.broker_epoch if self.was_clean else -1
 
     @property

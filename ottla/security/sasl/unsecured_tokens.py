@@ -18,7 +18,7 @@ from ottla.security.sasl.oauthbearer import BearerToken, TokenRefused
 OPTIONS = "unsecuredValidator"
 """Prefix of the options that a login module has for unsecured tokens."""
 MAX_SECONDS = 1 << 53
-"""Maximum time in a token, in s, so that it is exact in ms."""
+"""Maximum time in a token, in seconds: larger floating-point numbers are not exact."""
 
 
 class OptionError(ValueError):

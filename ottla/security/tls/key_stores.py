@@ -73,7 +73,8 @@ def certificates_of_pem(text: bytes) -> bytes:
 def from_store(data: bytes, path: str, password: str, secret: bytes | None) -> KeyMaterial:
     """The key and the certificates in a PKCS12 file. Raises `KeyStoreError`.
 
-    ``secret`` encrypts the key in the result, so that it is never written anywhere without a password; None for an unencrypted key.
+    ``secret`` encrypts the key in the result, so that the key is never written anywhere without a password; None for an unencrypted
+    key.
     """
     _check_pkcs12(data, path)
     pkcs12, serialization = _cryptography()
