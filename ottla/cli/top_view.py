@@ -33,7 +33,7 @@ class TopicRow:
 
 @dataclass(slots=True, frozen=True)
 class GroupRow:
-    """A group with its lag, the change of the lag per second, and the records (offsets) that it has read per second."""
+    """A group with its lag, the change of the lag per second, and the records (offsets) read per second."""
 
     name: str
     group_type: str

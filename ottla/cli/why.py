@@ -1,4 +1,4 @@
-"""``ottla why``: explains why a group has lag, and which requests of a user ACLs have denied."""
+"""``ottla why``: explains why a group has lag, and which of a user's requests were denied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time limit for reading a page's values, and a Kafka client that stops at it."""
+"""The time limit for reading a page's values, and a Kafka client that observes this limit."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def filter_of(asked: Asked, from_ms: int | None, to_ms: int | None, problems: li
         return matches
 
     def checked(record: ConsumedRecord) -> bool:
-        # Check the deadline for each record: a batch may have half a million, and a JSONPath may visit many nodes of each.
+        # Check the deadline for each record: a batch may have half a million records, and a JSONPath may visit many nodes.
         asked.deadline.check()
         try:
             return matches(record)

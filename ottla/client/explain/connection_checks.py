@@ -34,7 +34,7 @@ AT_ONCE: Final = 10
 KAFKA_4_MIN_FETCH: Final = 4
 """The first version of Fetch that Kafka 4 supports (KIP-896). Clients before Kafka 2.1 may need older versions."""
 KAFKA_2_1_FETCH: Final = 10
-"""The newest version of Fetch in Kafka 2.1, which clients of Kafka 4 need at least."""
+"""The newest version of Fetch in Kafka 2.1, the oldest broker that clients of Kafka 4 support."""
 
 
 def examine(

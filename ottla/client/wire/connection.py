@@ -31,16 +31,16 @@ MAX_ANSWER_BYTES: Final = 128 << 20
 MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
 """Maximum size of a response, in bytes, until ApiVersions and authentication have succeeded."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}
-"""Maximum versions that identify topics by name. Newer versions need topic ids (KIP-516, KIP-848), but users of the client give
-names."""
+"""Maximum request versions that identify topics by name. Newer versions need topic ids (KIP-516, KIP-848), but users of the client
+give names."""
 NEWEST_OF_CLIENTS: Final = {"AddPartitionsToTxn": 3}
-"""Maximum versions that clients may send. Only brokers send newer versions."""
+"""Maximum request versions of clients. Only brokers send newer versions."""
 NEWEST_OF_VERSION_1: Final = {"EndTxn": 4, "Produce": 11, "TxnOffsetCommit": 4}
-"""Maximum versions while the cluster's ``transaction.version`` is below 2, as in Kafka's clients
+"""Maximum request versions while the cluster's ``transaction.version`` is below 2, as in Kafka's clients
 (TransactionManager.isTransactionV2Enabled)."""
 OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
-"""Minimum versions: ListOffsets with isolation levels, Metadata that can avoid creating topics, and SaslHandshake for use with
-SaslAuthenticate."""
+"""Minimum request versions: ListOffsets with isolation levels, Metadata that can avoid creating topics, and SaslHandshake for use
+with SaslAuthenticate."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
 _TLS_ALERT: Final = 0x15
 _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")

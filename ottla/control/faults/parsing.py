@@ -55,7 +55,7 @@ def _decoded(text: str | bytes) -> Any:
         # PyYAML's conversion of dates, numbers and tagged values may raise errors of any type, such as KeyError.
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}"
-        # Omit the text after a semicolon: it is Python's advice for programmers, such as how to raise a limit.
+        # Omit the part of Python's message after a semicolon: advice for programmers, such as how to raise a limit.
         converted = str(error).partition(";")[0] if isinstance(error, ArithmeticError | ValueError) else ""
         what = getattr(error, "problem", None) or converted
         raise FaultError(
