@@ -339,8 +339,8 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
 
 
 def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Move leaderships back to preferred leaders. The response is True if ``max_elections`` leaders were elected: then
-    other partitions may still need an election."""
+    """Move leaderships back to preferred leaders. The response is True if ``max_elections`` leaders were elected,
+    and perhaps more are needed."""
     unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
     return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
 

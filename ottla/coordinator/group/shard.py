@@ -109,8 +109,8 @@ class GroupShard:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         return view
 
-    # When a member joins with another protocol, an empty group (except a share group) is replaced, and a classic or consumer group
-    # with members is converted.
+    # A joining member of another protocol replaces an empty classic group, or converts a classic or consumer group with members.
+    # An empty consumer or streams group is only replaced by a member of the classic protocol.
 
     def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions) -> Result[ConsumerHeartbeatAnswer]:
         """Handle a validated ConsumerGroupHeartbeat after `ConsumerGroups.expansions` has run. Raises `KafkaError`."""

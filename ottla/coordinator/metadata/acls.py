@@ -57,7 +57,7 @@ class Acls:
     ) -> Result[list[KafkaError | None]]:
         """Create the valid ACLs of a request. The response has an error or None for each ACL.
 
-        If an ACL exists already, nothing is created, and there is no error. Raises POLICY_VIOLATION for too many ACLs.
+        An existing ACL is not created again, and has no error. Raises POLICY_VIOLATION for too many ACLs.
         """
         results: list[KafkaError | None] = []
         self.check_count(acls)

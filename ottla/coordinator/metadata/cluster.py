@@ -111,9 +111,9 @@ class ClusterState:
         configs: Mapping[str, str],
         placed: Sequence[PartitionRegistration] | None = None,
     ) -> Result[Topic]:
-        """Create a topic. Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS.
+        """Create a topic. ``placed``: the partitions with their replicas; by default this broker is the only replica of each.
 
-        ``placed``: the partitions with their replicas. Without it this broker is the only replica of each partition.
+        Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST, INVALID_PARTITIONS or POLICY_VIOLATION.
         """
         self.check_new_topic(name)
         check_partition_count(partition_count)

@@ -174,8 +174,8 @@ class Acquisition:
             self._in_flight.put(InFlightBatch(acquired_up_to + 1, batch.last_offset, UNSEEN))
 
     def _acquire_new(self, first_offset: int, last_offset: int, room: int) -> int:
-        """Acquire new records, in batches of about the requested size that end where batches of the log end. Returns the offset
-        of the last record in the new batches."""
+        """Acquire new records, in batches of about the requested size that end where batches of the log end. Returns their
+        last offset."""
         if last_offset - first_offset + 1 > room:
             last_offset = min(last_offset, _batch_end(self._request.batches, first_offset + room - 1))
         first = RecordStatus(RecordState.ACQUIRED, 1, self._request.member_id, self._deadline_ms)

@@ -4,7 +4,7 @@
 2. Has the member's subscription changed, have its topics changed, or were partitions initialized? Then the group's epoch rises.
 3. Is there a target assignment of the group's epoch? If not, it is computed, once for all members.
 4. Has the member reached its target? If not, it moves there now: partitions are shared, so it waits for no other member.
-5. Does the share coordinator lack states of partitions of the member's topics? Then it is requested to initialize them
+5. Does the share coordinator lack states of partitions of the members' topics? Then it is requested to initialize them
    (`initialization`), and the partitions are assigned afterwards.
 
 Functions in this module change nothing: they return the records of the changes. Most heartbeats need no record, so their

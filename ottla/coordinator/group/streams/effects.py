@@ -7,7 +7,7 @@ from ottla.coordinator.group.streams.group import MemberTaskOffsets
 
 
 class DelayFirstAssignment(ModernEffect, frozen=True):
-    """Wait until ``until_ms`` for more members before computing the first target of a new group. None ends the wait."""
+    """Wait until ``until_ms`` for more members before computing the first target of an empty group. None ends the wait."""
 
     until_ms: int | None
 

@@ -93,7 +93,7 @@ class StreamsGroup(msgspec.Struct):
     ``targets`` are the members' target assignments of ``assignment_epoch``. If the epoch in ``metadata`` is higher, a new target
     must be computed. ``configured`` is the topology, matched with the topics whose hash is ``configured_hash``. Deadlines by
     member: ``sessions_ms`` for the session, ``revocations_ms`` for giving up tasks. ``delayed_until_ms`` is when the first target
-    of a new group is computed.
+    of a group that was empty is computed.
     """
 
     type_name: ClassVar[str] = STREAMS

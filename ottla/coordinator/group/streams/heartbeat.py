@@ -59,8 +59,6 @@ def heartbeat(
 
 
 class _Beat:
-    """One heartbeat, and the decisions about it so far."""
-
     def __init__(
         self,
         group: StreamsGroup,
