@@ -32,7 +32,7 @@ OUTSIDE_OF = {
     "ottla/control/pages.py": {"threading"},
     "ottla/control/faults/remote_faults.py": {"time"},
 }
-"""I/O modules that a file of the broker's packages may import; all other files may import none of `OUTSIDE`."""
+"""Modules of `OUTSIDE` (I/O, time, threads, randomness) that a file may import. Other files of `ROOMS` may import none of them."""
 MAX_LINES = 420
 ROOMS = tuple(f"ottla/{name}" for name in ("protocol", "storage", "coordinator", "operations", "broker", "control"))
 LINKS = ("broker", "coordinator", "protocol", "storage")

@@ -47,11 +47,11 @@ FULL_MS = (200, 1_200)
 
 ORDINARY, CLIENT_KILLED, ZOMBIE = "ordinary", "client killed", "zombie"
 SHARES = {PAUSE: 50, FULL: 12, TERM: 15, CLIENT_KILLED: 20, ZOMBIE: 30}
-"""Number of kills per fault of this kind. Each data directory has at least one fault of each kind."""
+"""Number of kills per fault of each kind. Each data directory has at least one fault of each kind."""
 
 
 def deck(kills: int, rng: random.Random) -> list[str]:
-    """Return the faults for one data directory in random order: ``kills`` kills of the broker, and other faults by `SHARES`."""
+    """Return the faults for one data directory in random order: ``kills`` kills, and other faults in the proportions of `SHARES`."""
     others = [sort for sort, share in SHARES.items() for _ in range(max(1, kills // share))]
     cards = [ORDINARY] * kills + others
     rng.shuffle(cards)

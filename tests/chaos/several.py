@@ -246,7 +246,7 @@ class ClusterRound:
         time.sleep(self._rng.uniform(0.0, 2.0))
 
         def is_added_again() -> bool:
-            # While the replica is being removed, a controller keeps removing it (ReplicationControlManager), so the request is
+            # A controller that is still removing the replica does not keep it (ReplicationControlManager), so the request is
             # repeated.
             self.campaign.reassign(where, replicas)
             return len(self.cluster.in_sync(*where)) == 3

@@ -22,7 +22,7 @@ from tests.scenarios.world import World
 
 
 def end_of_a_transaction(commands: list[str]) -> list[tuple[str, bool | None, tuple[int, int]]]:
-    """Run scenario commands on a simulated broker. Returns kind, outcome and marker progress of each write of the last command."""
+    """Run scenario commands on a simulated broker. Returns kind, outcome and marker counts of each write of the last command."""
     fs = TracingFilesystem()
     broker = SimulatedBroker({}, fs=fs, seed=1).start()
     world = World(broker, "ottla", "")

@@ -56,8 +56,8 @@ class Actor:
         self._commit_asked = False
         self._producer: WireProducer | None = None
         self._consumer: WireConsumer | None = None
-        # The next offset of each input partition. aiokafka resets its position to committed offsets during a rebalance, and
-        # commits offsets without the group's generation.
+        # The actor itself tracks the next offset of each input partition, because aiokafka resets its position to committed
+        # offsets during a rebalance, and commits offsets without the group's generation.
         self._goes_back = client.name == "aiokafka"
         self._next: dict[TopicPartition, int] = {}
 

@@ -20,7 +20,7 @@ from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, Resourc
 
 @pytest.fixture
 def added(monkeypatch: pytest.MonkeyPatch) -> list[AclBinding]:
-    """Return the list of ACLs that commands add, without a cluster."""
+    """Return a list to which commands add ACLs, in place of a cluster."""
     made: list[AclBinding] = []
 
     @contextmanager

@@ -18,7 +18,7 @@ ENDLESS = cast(Deadline, SimpleNamespace(begin=lambda: None, check=lambda: None,
 
 
 class StillLoop:
-    """A `LoopReader` that calls each function immediately. ``controlled`` has attributes of the function's `ControlledBroker`."""
+    """A `LoopReader` that calls each function immediately, with a stub of `ControlledBroker` with the attributes ``controlled``."""
 
     def __init__(self, **controlled: Any) -> None:
         self._controlled: Any = SimpleNamespace(**controlled)
@@ -33,7 +33,7 @@ class StillLoop:
 def asked_with(
     query: dict[str, str] | None = None, *, view: object = None, client: KafkaClient | None = None, **controlled: Any
 ) -> Asked:
-    """Return a request. ``view`` is a stub of `ClusterView`; ``controlled`` has attributes of `ControlledBroker`."""
+    """Return a request. ``view`` is a stub of `ClusterView`; ``controlled`` has the attributes of a stub of `ControlledBroker`."""
     return Asked(
         query=query or {},
         view=cast(Any, view),

@@ -200,7 +200,7 @@ def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 ATTEMPTS = 3
-"""Number of comparisons. On a loaded machine any response may be late, but only a delayed response is late every time."""
+"""Number of times that responses are compared. Load may make any response late, but only a delayed response is late every time."""
 
 
 def outcomes(bootstrap: str, steps: list[Step]) -> list[Any]:

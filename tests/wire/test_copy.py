@@ -151,7 +151,7 @@ class Killed(BaseException):
 
 
 class MortalBrokers:
-    """Connections that end the copy at one of its network operations, in all of its clients."""
+    """Connections of the copy's clients. From the operation ``dies_at`` on, each raises `Killed`, as if the copy had ended."""
 
     def __init__(self, dies_at: int) -> None:
         self.left = dies_at

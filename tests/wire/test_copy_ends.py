@@ -124,7 +124,7 @@ def test_copy_command_names_a_coordinator_that_cannot_write_its_log(source: str,
 
 
 def test_copy_command_to_a_broker_with_a_manual_clock_keeps_timestamps(source: str, topic: str) -> None:
-    """A broker with a manual clock replaces the timestamps of other producers' records."""
+    """By default, a broker with a manual clock replaces record timestamps (LogAppendTime)."""
     with Broker(clock="manual") as frozen, KafkaClient(source, TIMEOUT_S) as reading:
         reading.create_topic(topic, 1)
         reading.produce(topic, [NewRecord(value=b"first", timestamp_ms=1_000)])

@@ -24,7 +24,7 @@ from tests.support.handling import handled
 
 
 class HandlerPortsWorld(FollowedPartitionWorld):
-    """A partition with a follower, and the ports that request handlers need."""
+    """A partition with a follower, and the services (`Ports`) that request handlers need."""
 
     def __init__(self) -> None:
         super().__init__()

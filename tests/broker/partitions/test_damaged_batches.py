@@ -45,8 +45,7 @@ def broker(fs: MemoryFilesystem) -> Iterator[SimulatedBroker]:
 
 
 def problems(client: SimulatedClient) -> list[tuple[int, str]]:
-    """Request the problems with the client ids of `ottla health` and the console. For other clients they would look like log
-    directories."""
+    """Request the problems with the client ids of `ottla health` and the console. Other clients get only log directories."""
     asked = DescribeLogDirsRequest(topics=[])
     (directory,) = client.call(asked, 4).results
     client.client_id = HEALTH_CLIENT_ID

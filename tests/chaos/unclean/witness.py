@@ -38,7 +38,7 @@ class Sightings:
         self.batches: dict[TopicPartition, dict[int, set[Identity]]] = defaultdict(lambda: defaultdict(set))
         """Seen batches by partition and base offset."""
         self.values: dict[str, tuple[TopicPartition, int, Identity]] = {}
-        """Partition, base offset and identity of the batch of each record, by the record's value."""
+        """The batch of each record, by the record's value: partition, base offset and `Identity`."""
         self.findings: list[str] = []
 
     def take(self, where: TopicPartition, data: PartitionData, position: int) -> int:

@@ -58,7 +58,7 @@ def die_once_written(bootstrap: str) -> None:
 
 
 def arm(point: str, bootstrap: str) -> None:
-    """Die at the point in this process's second batch, so that each run makes progress."""
+    """Kill this process at ``point`` of its second batch, so that each run makes progress."""
     batches = 0
     if os.environ.get(GATHERS) != "1" and (point or "SPARK_MASTER" in os.environ):
         # Let tasks write every batch. Only drivers that are killed at random times write small batches themselves.
