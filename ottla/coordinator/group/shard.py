@@ -350,7 +350,7 @@ class GroupShard:
             return
         key = read_key(record.key)
         if not isinstance(key, str):
-            # Note the group also for an offset's tombstone, because a starting broker may skip the record of the offset.
+            # Count the group as logged even for an offset's tombstone: a starting broker may skip the offset's record.
             self._logged[key[0]] = None
             if record.value is None:
                 self.offsets.remove(key)

@@ -45,7 +45,7 @@ class MetadataDelta:
     def note(self, kind: int, message: Any, topics: Topics) -> None:
         """Add a record of type ``kind`` before the record is applied. ``topics``: all topics by id, before the record.
 
-        The record may still be rejected, so a named partition may not exist.
+        A partition that it names may not exist: the record may still be rejected.
         """
         noted = _NOTED.get(kind)
         if noted is not None:

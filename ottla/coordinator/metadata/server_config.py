@@ -11,5 +11,5 @@ ServerConfig = Callable[[str], str]
 
 
 def no_server(name: str) -> str:
-    """The `ServerConfig` of metadata without a controller, which must not be called."""
+    """The `ServerConfig` of metadata without a controller. It must not be called."""
     raise AssertionError(f"config {name} was requested from metadata without a server")

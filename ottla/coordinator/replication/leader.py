@@ -223,7 +223,7 @@ class Leader(msgspec.Struct, kw_only=True):
             self.in_sync = self.in_sync.now(in_sync, partition_epoch)
 
     def assigned(self, replicas: Iterable[int]) -> None:
-        """Apply a change of the partition's replicas without a new leader epoch, as a reassignment makes it."""
+        """Apply a change of the partition's replicas without a new leader epoch, as in a reassignment."""
         self.followers = {r: self.followers.get(r) or Follower() for r in replicas if r != self.broker_id}
         self.is_sole = not self.followers
 

@@ -31,7 +31,7 @@ class SessionPartition(NamedTuple):
 class ShareSession:
     """One session. ``partitions``, in reading order, map to whether the next response must include the partition.
 
-    ``resolved`` are partitions whose topic has existed (CachedSharePartition.topic). After a deletion their error is
+    ``resolved`` are partitions whose topic has existed (CachedSharePartition.topic). After the topic's deletion their error is
     UNKNOWN_TOPIC_OR_PARTITION, not UNKNOWN_TOPIC_ID.
     """
 

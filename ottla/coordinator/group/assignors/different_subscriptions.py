@@ -114,7 +114,7 @@ def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
 
 
 def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gets the next partition, and its load before that. ``by_load`` is in ascending order of load.
+    """Yield the subscriber that gets the next partition, and its load until then. ``by_load`` is in ascending order of load.
 
     The least loaded subscribers get partitions until their load equals that of the next subscribers.
     """
@@ -130,7 +130,7 @@ def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]
 
 
 def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gives up the next partition, and its load before that. Skips subscribers without a partition of the
+    """Yield the subscriber that gives up the next partition, and its load until then. Skips subscribers without a partition of the
     topic."""
     sizes = draft.sizes
     givers: list[int] = []
