@@ -333,7 +333,7 @@ def test_console_pages_never_parse_client_data_as_html() -> None:
         assert len(text.splitlines()) < 400, path
 
 
-def test_every_console_page_requests_existing_values() -> None:
+def test_every_console_page_requests_data_that_the_server_provides() -> None:
     (pages,) = re.findall(r"^const PAGES = \{ ([\w, ]+) \};$", (PAGES / "app.js").read_text(), re.MULTILINE)
     # The search in the console's header is not a page.
     assert {*pages.split(", "), "found"} == set(VALUES)

@@ -46,24 +46,24 @@ def change(log: Log, segment: int, *, end: bytes) -> None:
     path.write_bytes(path.read_bytes() + end)
 
 
-def test_adoption_plan_for_a_valid_log_truncates_no_batches(log: Log) -> None:
+def test_adopt_command_truncates_no_batches_of_a_valid_log(log: Log) -> None:
     assert not any("will be truncated" in note for note in planned(log))
 
 
 @pytest.mark.parametrize("end", [b"\0" * 500, b"torn"])
-def test_adoption_reports_invalid_bytes_at_the_log_end(log: Log, end: bytes) -> None:
+def test_adopt_command_reports_invalid_bytes_at_the_log_end(log: Log, end: bytes) -> None:
     change(log, -1, end=end)
     assert any(f"{len(end)} bytes at the end are an incomplete batch and will be truncated" in note for note in planned(log))
 
 
 @pytest.mark.parametrize("end", [b"\0" * 500, b"torn"])
-def test_adoption_of_a_log_with_damage_before_later_segments_is_refused(log: Log, end: bytes) -> None:
+def test_adopt_command_refuses_a_log_with_damage_before_later_segments(log: Log, end: bytes) -> None:
     change(log, 0, end=end)
     with pytest.raises(DirectoryError, match=r"0000\.log: damaged after offset"):
         planned(log)
 
 
-def test_adoption_of_overlapping_segments_is_refused(log: Log) -> None:
+def test_adopt_command_refuses_overlapping_segments(log: Log) -> None:
     first, second = (Path(segment.path(LOG_SUFFIX)) for segment in log.segments[:2])
     second.write_bytes(first.read_bytes())
     with pytest.raises(DirectoryError, match="damaged after offset"):
@@ -116,7 +116,7 @@ def names_in(fs: FaultyFilesystem) -> list[str]:
     return [name for name in fs.list_dir("/target") if parse_directory_name(name) or name.endswith("-delete")]
 
 
-def test_disk_error_during_an_adoption_adopts_no_topic(disk: FaultyFilesystem) -> None:
+def test_adopt_command_with_a_disk_error_adopts_no_topic(disk: FaultyFilesystem) -> None:
     before = names_in(disk)
     for nth in range(1, 200):
         fs = FaultyFilesystem()
@@ -140,7 +140,7 @@ def test_disk_error_during_an_adoption_adopts_no_topic(disk: FaultyFilesystem) -
     assert nth > 20
 
 
-def test_ctrl_c_during_an_adoption_adopts_no_topic(disk: FaultyFilesystem) -> None:
+def test_adopt_command_interrupted_by_ctrl_c_adopts_no_topic(disk: FaultyFilesystem) -> None:
     before = names_in(disk)
 
     def interrupt(done: int, total: int) -> None:
@@ -152,7 +152,7 @@ def test_ctrl_c_during_an_adoption_adopts_no_topic(disk: FaultyFilesystem) -> No
     adopted_into(disk)
 
 
-def test_adoption_reports_conflicting_topics_before_any_write(disk: FaultyFilesystem) -> None:
+def test_adopt_command_reports_conflicting_topics_before_any_write(disk: FaultyFilesystem) -> None:
     disk.make_dir("/target/u-0")
     disk.write_file(f"/target/{CLEAN_FILE}", b"")
     with pytest.raises(DirectoryError, match="/target/u-0 already exists and belongs to no topic of /target; move it away"):
@@ -168,7 +168,7 @@ def test_adoption_reports_conflicting_topics_before_any_write(disk: FaultyFilesy
 
 
 @pytest.mark.parametrize(("source", "target"), [("s", "s"), ("s/t-0", "s"), ("s", "s/inner"), ("link", "s")])
-def test_adoption_between_nested_directories_is_refused(
+def test_adopt_command_refuses_nested_source_and_target_directories(
     tmp_path: Path, source: str, target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = Logs(RealFilesystem(), str(tmp_path / "s" / "t-0")).new()
@@ -181,7 +181,7 @@ def test_adoption_between_nested_directories_is_refused(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_adoption_of_a_directory_in_use_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adopt_command_refuses_a_directory_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fs = RealFilesystem()
     source, target = tmp_path / "source", tmp_path / "target"
     log = Logs(fs, str(source / "t-0")).new()
@@ -198,7 +198,7 @@ def test_adoption_of_a_directory_in_use_is_refused(tmp_path: Path, capsys: pytes
     assert adopt(str(source), str(target), []) == 0
 
 
-def test_adoption_reports_a_symlinked_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adopt_command_reports_a_symlinked_partition_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = Logs(RealFilesystem(), str(tmp_path / "elsewhere" / "t-0")).new()
     put(log)
     log.close()
@@ -209,7 +209,7 @@ def test_adoption_reports_a_symlinked_partition(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize("damaged", [True, False])
-def test_adoption_does_not_invent_lost_recovery_points_of_the_target(disk: FaultyFilesystem, *, damaged: bool) -> None:
+def test_adopt_command_does_not_invent_lost_recovery_points_of_the_target(disk: FaultyFilesystem, *, damaged: bool) -> None:
     """Adoption writes recovery point 0, which means "unknown". A missing entry would mean that the log was never written."""
     checkpoint = f"/target/{RECOVERY_POINTS}"
     if damaged:
@@ -221,7 +221,7 @@ def test_adoption_does_not_invent_lost_recovery_points_of_the_target(disk: Fault
     assert parse_offsets(disk.files[checkpoint]) == expected
 
 
-def test_adoption_keeps_known_recovery_points_of_the_target(disk: FaultyFilesystem) -> None:
+def test_adopt_command_keeps_known_recovery_points_of_the_target(disk: FaultyFilesystem) -> None:
     checkpoint = f"/target/{RECOVERY_POINTS}"
     write_offsets(disk, checkpoint, {("v", 0): 1})
     adopted_into(disk)

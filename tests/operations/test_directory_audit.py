@@ -111,7 +111,7 @@ def test_lock_file_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: p
         LogDirectory(RealFilesystem(), str(whole)).acquire()
 
 
-def test_invalid_segment_name_prevents_graduation(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graduate_command_refuses_a_directory_with_an_invalid_segment_name(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Apache Kafka does not start on a directory that has a file with an invalid segment name."""
     (whole / "t-0" / "00000000000000000000.copy.log").write_bytes(b"")
     assert graduate(str(whole), None, dry_run=True, in_place=False) == 1

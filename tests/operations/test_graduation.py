@@ -58,7 +58,7 @@ def flip(raw: bytearray, number: int, field: int) -> None:
     raw[[position for position, _ in batches(bytes(raw))][number] + field] ^= 0x41
 
 
-def test_graduate_ignores_trailing_slashes_in_paths(tmp_path: Path) -> None:
+def test_graduate_command_ignores_trailing_slashes_in_paths(tmp_path: Path) -> None:
     for path, content in written(kill=False).items():
         file = tmp_path / f"data{path.removeprefix(DATA_DIR)}"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -69,12 +69,12 @@ def test_graduate_ignores_trailing_slashes_in_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_valid_log_directory_is_graduated_to_kafka(kill: bool) -> None:
+def test_graduate_command_converts_a_valid_log_directory_for_apache_kafka(kill: bool) -> None:
     assert notes_of(MemoryFilesystem(written(kill=kill))) == []
 
 
 @pytest.mark.parametrize(("features", "level"), [({}, 33), ({"metadata.version": 30}, 30)])
-def test_graduation_keeps_feature_levels_or_sets_them_as_requested(features: dict[str, int], level: int) -> None:
+def test_graduate_command_keeps_feature_levels_or_sets_them_as_requested(features: dict[str, int], level: int) -> None:
     plan = plan_graduation(MemoryFilesystem(written(kill=False)), DATA_DIR, features)
     records = [decode_body(feature_level_record.decode, r.value or b"", 3, 0) for r in plan.records if (r.value or b"")[1] == 12]
     levels = {record.name: record.feature_level for record in records}
@@ -85,7 +85,7 @@ def test_graduation_keeps_feature_levels_or_sets_them_as_requested(features: dic
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize("field", [3, 8, 16, 40])
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_graduation_of_a_log_with_damage_before_valid_batches_is_refused(directory: str, field: int, kill: bool) -> None:
+def test_graduate_command_refuses_a_log_with_damage_before_valid_batches(directory: str, field: int, kill: bool) -> None:
     fs = MemoryFilesystem(written(kill=kill))
     flip(log_in(fs, directory), 1, field)
     with pytest.raises(DirectoryError, match=f"{directory}/{0:020d}.log: damaged after offset .* restore"):
@@ -94,7 +94,7 @@ def test_graduation_of_a_log_with_damage_before_valid_batches_is_refused(directo
 
 @pytest.mark.parametrize("end", [b"\0" * 300, b"torn", None], ids=["zeros", "torn", "cut off"])
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_graduation_accepts_an_incomplete_last_batch_only_after_a_kill(directory: str, end: bytes | None) -> None:
+def test_graduate_command_accepts_an_incomplete_last_batch_only_after_a_kill(directory: str, end: bytes | None) -> None:
     for kill in (True, False):
         fs = MemoryFilesystem(written(kill=kill))
         raw = log_in(fs, directory)
@@ -116,7 +116,7 @@ def test_graduation_accepts_an_incomplete_last_batch_only_after_a_kill(directory
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_graduation_refuses_a_log_that_is_shorter_than_at_the_clean_shutdown(directory: str) -> None:
+def test_graduate_command_refuses_a_log_that_is_shorter_than_at_the_clean_shutdown(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     raw = log_in(fs, directory)
     del raw[[position for position, _ in batches(bytes(raw))][-1] :]
@@ -127,7 +127,7 @@ def test_graduation_refuses_a_log_that_is_shorter_than_at_the_clean_shutdown(dir
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_log_with_an_outdated_recovery_point_is_graduated(directory: str) -> None:
+def test_graduate_command_accepts_a_log_with_an_outdated_recovery_point(directory: str) -> None:
     """An outdated recovery point is accepted. A log whose last batch has a damaged base offset is refused."""
     fs = MemoryFilesystem(written(kill=False))
     path = f"{DATA_DIR}/{RECOVERY_POINTS}"
@@ -144,7 +144,7 @@ def test_log_with_an_outdated_recovery_point_is_graduated(directory: str) -> Non
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_graduate_refuses_a_directory_with_a_missing_log(directory: str) -> None:
+def test_graduate_command_refuses_a_directory_with_a_missing_log(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     fs.remove_dir(f"{DATA_DIR}/{directory}")
     with pytest.raises(DirectoryError, match=directory):
@@ -176,7 +176,7 @@ class Refusing(FaultyFilesystem):
         return {path: bytes(raw) for path, raw in self.files.items()}
 
 
-def test_failed_metadata_move_in_a_graduation_leaves_the_directory_unchanged() -> None:
+def test_graduate_command_whose_metadata_move_fails_leaves_the_directory_unchanged() -> None:
     disk = Refusing()
     before = disk.content()
     with pytest.raises(DirectoryError) as refusal:
@@ -189,7 +189,7 @@ def test_failed_metadata_move_in_a_graduation_leaves_the_directory_unchanged() -
     assert disk.content() == before
 
 
-def test_metadata_of_an_earlier_graduation_is_not_overwritten() -> None:
+def test_graduate_command_does_not_overwrite_metadata_of_an_earlier_execution() -> None:
     disk = Refusing(moves=True)
     disk.write_file(f"{ASIDE}/{0:020d}.log", b"earlier")
     before = disk.content()
@@ -200,7 +200,7 @@ def test_metadata_of_an_earlier_graduation_is_not_overwritten() -> None:
 
 @pytest.mark.parametrize("kind", ["write", "sync"])
 @pytest.mark.parametrize("stale", [False, True])
-def test_graduation_on_a_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> None:
+def test_graduate_command_on_a_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> None:
     disk = Refusing(moves=True)
     if stale:
         disk.write_file(f"{DATA_DIR}/{BOOTSTRAP_FILE}", b"of an earlier attempt")
@@ -211,7 +211,7 @@ def test_graduation_on_a_full_disk_leaves_the_directory_unchanged(kind: str, sta
     assert disk.content() == before
 
 
-def test_graduated_directory_survives_a_power_cut() -> None:
+def test_directory_converted_by_the_graduate_command_survives_a_power_cut() -> None:
     """Every directory in which a file was created or renamed is synced before success is reported."""
     disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
     carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
@@ -227,7 +227,7 @@ def test_graduated_directory_survives_a_power_cut() -> None:
     ]
 
 
-def test_failed_copy_in_a_graduation_leaves_no_target_directory() -> None:
+def test_graduate_command_whose_copy_fails_leaves_no_target_directory() -> None:
     disk = Refusing(moves=True)
     before = disk.content()
     disk.refuses = lambda number, kind, path: path.endswith(BOOTSTRAP_FILE)

@@ -97,7 +97,7 @@ class KafkaDirectory:
 # Tests with a graduated directory on which Apache Kafka has not started yet.
 
 
-def test_adoption_of_a_kafka_directory_includes_topics_without_a_partition_directory() -> None:
+def test_adopt_command_on_a_kafka_directory_includes_topics_without_a_partition_directory() -> None:
     fs = MemoryFilesystem(graduated())
     plan = planned(fs, DATA_DIR)
     assert partition_counts(plan) == {"t": 3, "empty": 2}
@@ -115,7 +115,7 @@ def test_kafka_topic_without_a_partition_directory_can_be_adopted_alone() -> Non
         planned(MemoryFilesystem(graduated()), DATA_DIR, "ghost")
 
 
-def test_adoption_reports_a_kafka_topic_with_a_missing_log() -> None:
+def test_adopt_command_reports_a_kafka_topic_with_a_missing_log() -> None:
     fs = MemoryFilesystem(graduated())
     fs.remove_dir(f"{DATA_DIR}/t-0")
     plan = planned(fs, DATA_DIR)
@@ -124,7 +124,7 @@ def test_adoption_reports_a_kafka_topic_with_a_missing_log() -> None:
 
 
 @pytest.mark.parametrize("at", [30, -30])
-def test_adoption_refuses_a_damaged_bootstrap_snapshot(at: int) -> None:
+def test_adopt_command_refuses_a_damaged_bootstrap_snapshot(at: int) -> None:
     fs = MemoryFilesystem(graduated())
     fs.files[f"{DATA_DIR}/{BOOTSTRAP_FILE}"][at] ^= 1
     with pytest.raises(DirectoryError, match=f"{BOOTSTRAP_FILE} is damaged; restore it, or move it away"):
@@ -203,7 +203,7 @@ def test_previous_kafka_metadata_snapshot_is_read_if_the_newest_is_incomplete() 
     assert plan.notes == [f"{newest} is damaged and was skipped"]
 
 
-def test_adoption_reports_missing_kafka_metadata_records() -> None:
+def test_adopt_command_reports_missing_kafka_metadata_records() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.forget_log_before_now()
@@ -214,7 +214,7 @@ def test_adoption_reports_missing_kafka_metadata_records() -> None:
     assert plan.notes == [f"{METADATA} lacks offsets 0 to {first - 1}: topics may lack partitions, configs and ids"]
 
 
-def test_adoption_reports_a_wrong_crc_in_the_kafka_metadata_log() -> None:
+def test_adopt_command_reports_a_wrong_crc_in_the_kafka_metadata_log() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.make_topic("u", 2)
@@ -223,7 +223,7 @@ def test_adoption_reports_a_wrong_crc_in_the_kafka_metadata_log() -> None:
     assert planned(kafka.fs).notes == [f"{path}: 1 batches have a wrong CRC and were skipped"]
 
 
-def test_adopting_a_kafka_directory_skips_topics_on_other_brokers() -> None:
+def test_adopt_command_on_a_kafka_directory_skips_topics_on_other_brokers() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     for name in "abcde":

@@ -64,7 +64,7 @@ def topics_on(fs: KillingFilesystem, directory: str) -> dict[str, int]:
 
 
 @pytest.mark.smoke
-def test_killed_graduation_leaves_a_complete_copy_or_no_copy() -> None:
+def test_killed_graduate_command_leaves_a_complete_copy_or_no_copy() -> None:
     def work(fs: KillingFilesystem) -> None:
         graduate(fs, DATA_DIR, "/kafka", plan_graduation(fs, DATA_DIR, {}), progress)
 
@@ -82,7 +82,7 @@ def test_killed_graduation_leaves_a_complete_copy_or_no_copy() -> None:
     assert [has_copy for has_copy, _ in groupby(seen)] == [False, True]
 
 
-def test_killed_in_place_graduation_leaves_a_directory_of_ottla_or_kafka() -> None:
+def test_killed_in_place_graduate_command_leaves_a_directory_of_ottla_or_kafka() -> None:
     whole = with_files(written(kill=False))
     snapshot = bootstrap(plan_graduation(whole, DATA_DIR, {}).records)
     topics = topics_on(whole, DATA_DIR)
@@ -101,7 +101,7 @@ def test_killed_in_place_graduation_leaves_a_directory_of_ottla_or_kafka() -> No
 
 
 @pytest.mark.heavy
-def test_killed_adoption_adopts_each_topic_completely_or_not_at_all() -> None:
+def test_killed_adopt_command_adopts_each_topic_completely_or_not_at_all() -> None:
     sources = KillingFilesystem()
     for directory in ("/source/t-0", "/source/t-1", "/source/u-0", "/earlier/v-0"):
         log = Logs(sources, directory).new()

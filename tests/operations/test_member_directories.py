@@ -56,18 +56,18 @@ def fs(files: dict[str, bytes]) -> Iterator[MemoryFilesystem]:
     return MemoryFilesystem(files)
 
 
-def test_directory_of_a_cluster_broker_is_not_graduated(fs: MemoryFilesystem) -> None:
+def test_graduate_command_refuses_the_directory_of_a_cluster_broker(fs: MemoryFilesystem) -> None:
     with pytest.raises(DirectoryError, match="a cluster of several brokers"):
         plan_graduation(fs, HERE, {})
 
 
-def test_directory_of_a_cluster_broker_is_refused_as_adoption_target(fs: MemoryFilesystem) -> None:
+def test_adopt_command_refuses_the_directory_of_a_cluster_broker_as_target(fs: MemoryFilesystem) -> None:
     plan = AdoptionPlan()
     with pytest.raises(DirectoryError, match="a cluster of several brokers"):
         carry_out(fs, "/broker-2", plan, DirectoryIdentity("c", 2, "d"), START_MS, lambda *_: None)
 
 
-def test_adoption_includes_empty_topics_with_local_replicas(fs: MemoryFilesystem) -> None:
+def test_adopt_command_includes_empty_topics_with_local_replicas(fs: MemoryFilesystem) -> None:
     plan = plan_adoption(fs, HERE, [], iter(bytes([n]) * 16 for n in range(9)))
     assert sorted(plan.topics) == ["both", "here"]
     assert any("1 topics of the cluster have no partition here and are not imported: there" in note for note in plan.notes)

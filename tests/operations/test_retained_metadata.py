@@ -71,7 +71,7 @@ def adopted(fs: MemoryFilesystem, *topics: str) -> tuple[AdoptionPlan, ClusterSt
     return plan, state_in(fs, "/target")
 
 
-def test_adoption_keeps_and_reports_conflicting_entries_of_the_target(fs: MemoryFilesystem) -> None:
+def test_adopt_command_keeps_and_reports_conflicting_quotas_and_configs_of_the_target(fs: MemoryFilesystem) -> None:
     own = state_in(fs, "/target")
     plan, state = adopted(fs)
     assert {name: state.config_of(GROUP_RESOURCE, name)[SESSION] for name in ("ann", "bob")} == {"ann": "1000", "bob": "2000"}
@@ -92,7 +92,7 @@ def test_adoption_keeps_and_reports_conflicting_entries_of_the_target(fs: Memory
     assert "broker configs are not imported (1 brokers have some)" in told
 
 
-def test_adoption_of_single_topics_imports_no_quotas_credentials_or_configs(fs: MemoryFilesystem) -> None:
+def test_adopt_command_for_single_topics_imports_no_quotas_credentials_or_configs(fs: MemoryFilesystem) -> None:
     plan, state = adopted(fs, "t")
     assert list(state.credentials.by_user) == ["bob"]
     expected = (
@@ -104,7 +104,7 @@ def test_adoption_of_single_topics_imports_no_quotas_credentials_or_configs(fs: 
 
 
 @pytest.mark.parametrize("limit", ["MAX_ENTITIES", "MAX_USERS", "MAX_ACLS", "MAX_KEPT", "MAX_KEPT_CHARACTERS"])
-def test_adoption_of_entries_beyond_the_limit_is_refused_without_a_write(
+def test_adopt_command_refuses_quotas_and_credentials_beyond_the_limit_without_a_write(
     fs: MemoryFilesystem, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dict(fs.files)

@@ -83,7 +83,7 @@ def fs() -> MemoryFilesystem:
 @pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "kill"])
 @pytest.mark.parametrize("at", [0, 1, -1], ids=["first segment", "closed segment", "active segment"])
 @pytest.mark.parametrize("kind", HARMS)
-def test_recover_discards_only_damaged_batches(fs: MemoryFilesystem, kind: str, at: int, clean: bool) -> None:
+def test_recover_command_discards_only_damaged_batches(fs: MemoryFilesystem, kind: str, at: int, clean: bool) -> None:
     path = filled(fs, clean=clean)[at]
     position, offset = damage(fs, path, kind)
     ((segment),) = given_up(fs)
@@ -103,7 +103,9 @@ def test_recover_discards_only_damaged_batches(fs: MemoryFilesystem, kind: str, 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "kill"])
 @pytest.mark.parametrize("has_failed_start", [False, True])
 @pytest.mark.parametrize("kind", CUTS)
-def test_recover_pads_a_truncated_closed_segment(fs: MemoryFilesystem, kind: str, has_failed_start: bool, clean: bool) -> None:
+def test_recover_command_pads_a_truncated_closed_segment(
+    fs: MemoryFilesystem, kind: str, has_failed_start: bool, clean: bool
+) -> None:
     paths = filled(fs, clean=clean)
     position, offset = damage(fs, paths[1], kind)
     first = offset if kind != "emptied" else int(paths[1][-24:-4])
@@ -120,7 +122,7 @@ def test_recover_pads_a_truncated_closed_segment(fs: MemoryFilesystem, kind: str
 
 
 @pytest.mark.parametrize("kind", ["cut inside a batch", "cut between two batches"])
-def test_recover_does_not_reuse_synced_offsets(fs: MemoryFilesystem, kind: str) -> None:
+def test_recover_command_does_not_reuse_synced_offsets(fs: MemoryFilesystem, kind: str) -> None:
     """Consumers may have read the lost records and committed later offsets, so recovery must not reuse the lost offsets."""
     path = filled(fs)[-1]
     _, offset = damage(fs, path, kind)
@@ -131,14 +133,14 @@ def test_recover_does_not_reuse_synced_offsets(fs: MemoryFilesystem, kind: str) 
     assert list(visible(log)) == list(range(offset))
 
 
-def test_recover_does_not_report_an_incomplete_last_batch_as_damage(fs: MemoryFilesystem) -> None:
+def test_recover_command_does_not_report_an_incomplete_last_batch_as_damage(fs: MemoryFilesystem) -> None:
     path = filled(fs, clean=False)[-1]
     raw = bytes(fs.files[path])
     fs.write_file(path, raw + raw[:40])
     assert examine(fs, DIRECTORY, set()) == []
 
 
-def test_recover_discards_several_damaged_ranges_of_a_log_together(fs: MemoryFilesystem) -> None:
+def test_recover_command_discards_several_damaged_ranges_of_a_log_together(fs: MemoryFilesystem) -> None:
     paths = filled(fs)
     harms = [(paths[1], "wrong CRC", 9), (paths[1], "length 0", 2), (paths[2], "huge length", NUMBER)]
     lost = {damage(fs, path, kind, number)[1] for path, kind, number in harms}
@@ -149,7 +151,7 @@ def test_recover_discards_several_damaged_ranges_of_a_log_together(fs: MemoryFil
 
 @pytest.mark.parametrize("has_failed_start", [False, True])
 @pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "kill"])
-def test_recover_keeps_an_aborted_transaction_aborted_when_its_marker_is_discarded(
+def test_recover_command_keeps_an_aborted_transaction_aborted_when_its_marker_is_discarded(
     fs: MemoryFilesystem, clean: bool, has_failed_start: bool
 ) -> None:
     """Recovery writes the lost abort marker again. Without the marker, clients would also skip later committed records."""
@@ -180,14 +182,14 @@ def test_recover_keeps_an_aborted_transaction_aborted_when_its_marker_is_discard
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_recover_examines_only_the_requested_partitions(fs: MemoryFilesystem) -> None:
+def test_recover_command_examines_only_the_requested_partitions(fs: MemoryFilesystem) -> None:
     damage(fs, filled(fs)[1], "length 0")
     fs.write_file(f"{DIRECTORY}/u-0/{0:020d}.log", b"")
     assert examine(fs, DIRECTORY, {("u", 0)}) == []
     assert len(examine(fs, DIRECTORY, {("t", 0)})) == 1
 
 
-def test_recover_does_not_discard_cluster_metadata(fs: MemoryFilesystem) -> None:
+def test_recover_command_does_not_discard_cluster_metadata(fs: MemoryFilesystem) -> None:
     path = filled(fs)[1]
     damage(fs, path, "length 0")
     fs.write_file(f"{DIRECTORY}/{METADATA_TOPIC}-0/{path.rpartition('/')[2]}", bytes(fs.files[path]))

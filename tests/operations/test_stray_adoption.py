@@ -41,7 +41,7 @@ def id_on(fs: MemoryFilesystem, topic: str) -> bytes:
     return topic_id
 
 
-def test_adoption_of_strays_restores_all_partitions_of_a_topic_with_its_topic_id(fs: MemoryFilesystem) -> None:
+def test_adopt_command_restores_all_stray_partitions_of_a_topic_with_its_topic_id(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     notes = adopt(fs)
     assert any("the stray directories stay" in note and stray(1) in note for note in notes)
@@ -57,7 +57,7 @@ def topics_on_memory(fs: MemoryFilesystem) -> dict[str, int]:
     return topics_on(killing, DATA_DIR)
 
 
-def test_adoption_of_strays_under_a_new_name_leaves_a_recreated_topic_unchanged(fs: MemoryFilesystem) -> None:
+def test_adopt_command_restores_strays_under_a_new_name_beside_a_recreated_topic(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     broker = SimulatedBroker(fs=fs).start()
     new_id = make(broker, TOPIC)
@@ -88,7 +88,7 @@ def test_stray_partitions_with_the_same_name_and_another_topic_id_are_not_adopte
     assert topics_on_memory(fs) == {"kept": 2 * RECORDS, TOPIC: RECORDS}
 
 
-def test_adoption_of_two_strays_of_one_partition_is_refused(fs: MemoryFilesystem) -> None:
+def test_adopt_command_refuses_two_stray_directories_of_one_partition(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(1, 'b')}", topic_id)
     with pytest.raises(DirectoryError, match=r"are both partition 1 of the topic id .*; move one of them away"):
@@ -100,7 +100,7 @@ def test_adoption_of_two_strays_of_one_partition_is_refused(fs: MemoryFilesystem
     assert topics_on_memory(fs) == WHOLE
 
 
-def test_adoption_refuses_an_invalid_new_name_and_a_new_name_for_a_whole_directory(fs: MemoryFilesystem) -> None:
+def test_adopt_command_refuses_invalid_new_names_and_new_names_for_whole_directories(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     with pytest.raises(KafkaError) as refused:
         adopt(fs, new_name="a b")
@@ -110,7 +110,7 @@ def test_adoption_refuses_an_invalid_new_name_and_a_new_name_for_a_whole_directo
 
 
 @pytest.mark.heavy
-def test_killed_adoption_of_strays_in_place_leaves_the_strays_or_the_whole_topic() -> None:
+def test_killed_adopt_command_leaves_the_stray_directories_or_the_whole_topic() -> None:
     before = KillingFilesystem()
     with_strays(before)
     seen = []

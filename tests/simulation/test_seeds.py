@@ -29,7 +29,7 @@ def failures(report: Report) -> list[str]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", [1, *(pytest.param(first, marks=pytest.mark.full) for first in range(1 + CHUNK, 51, CHUNK))])
-def test_simulated_worlds_of_seeds_have_no_findings(first: int) -> None:
+def test_single_broker_simulations_of_some_seeds_have_no_findings(first: int) -> None:
     report = play(range(first, first + CHUNK), 30)
     assert failures(report) == []
     assert report.transactions >= 30 * CHUNK
@@ -37,7 +37,7 @@ def test_simulated_worlds_of_seeds_have_no_findings(first: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.long
-def test_simulated_worlds_of_many_seeds_have_no_findings_and_reach_every_rare_state(
+def test_single_broker_simulations_of_many_seeds_reach_rare_states_without_findings(
     capsys: pytest.CaptureFixture[str], within_budget: WithinBudget
 ) -> None:
     """A run that stops early, because its time budget is spent, may miss rare states."""
@@ -58,7 +58,7 @@ def test_formerly_failing_simulation_plan_has_no_findings(path: Path) -> None:
 
 
 @pytest.mark.smoke
-def test_simulation_plan_that_loses_a_partition_of_a_transaction_detects_missing_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_that_a_lost_partition_of_a_transaction_is_not_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this plan a power cut keeps a batch and loses the record that adds its partition. No seed below 810 does so."""
     monkeypatch.setattr(LostAdditions, "find", lambda self, shards: None)
     (path,) = [path for path in REGRESSIONS if path.stem.startswith("a-batch-outlives")]
@@ -73,13 +73,13 @@ def digest(seed: int) -> str:
 
 
 @pytest.mark.smoke
-def test_simulated_world_of_a_seed_is_reproducible() -> None:
+def test_single_broker_simulation_of_a_seed_is_reproducible() -> None:
     assert digest(12) == digest(12)
     assert digest(12) != digest(13)
 
 
 @pytest.mark.full
-def test_simulated_world_of_a_seed_does_not_depend_on_pythonhashseed() -> None:
+def test_single_broker_simulation_of_a_seed_does_not_depend_on_pythonhashseed() -> None:
     results = set()
     for hash_seed in ("1", "2"):
         command = [sys.executable, "-c", "from tests.simulation.test_seeds import digest; print([digest(s) for s in (1, 2, 3)])"]

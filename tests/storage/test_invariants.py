@@ -80,7 +80,7 @@ BREAKS: list[tuple[str, Callable[[Log], object]]] = [
 
 
 @pytest.mark.parametrize(("says", "fault"), BREAKS)
-def test_broken_log_invariants_are_reported(says: str, fault: Callable[[Log], object]) -> None:
+def test_invariant_check_reports_broken_log_invariants(says: str, fault: Callable[[Log], object]) -> None:
     log = opened()
     fault(log)
     with pytest.raises(AssertionError, match=says):

@@ -59,7 +59,7 @@ def test_wait_for_a_fault_times_out_under_a_frozen_clock() -> None:
         RemoteFault(lambda: cast(Any, Control()), 1).wait(1, 0.01)
 
 
-def test_client_ignores_a_frozen_clock() -> None:
+def test_deadlines_of_the_client_ignore_a_clock_frozen_by_freezegun() -> None:
     from ottla.client.cluster import BrokerConnections
 
     before_s = BrokerConnections("127.0.0.1:1")._clock()

@@ -91,7 +91,7 @@ def kafka_on(directory: Path, home: Path, version: str) -> ApacheKafka:
         ("4.3.1", "killed", True),
     ],
 )
-def test_apache_kafka_on_a_graduated_directory_has_topics_groups_and_transactions(
+def test_apache_kafka_on_a_directory_handed_over_by_ottla_has_topics_groups_and_transactions(
     tmp_path: Path, version: str, stop: str, in_place: bool
 ) -> None:
     source, target = tmp_path / "ottla", tmp_path / "kafka"

@@ -283,7 +283,7 @@ def test_default_markers_accept_the_existing_broker(ottla):
     assert ottla.bootstrap
 
 @pytest.mark.parametrize("name", ["faults", "clock", "kill"])
-def test_attributes_of_own_brokers_skip(ottla, name):
+def test_attributes_that_an_existing_broker_lacks_skip_the_test(ottla, name):
     getattr(ottla, name)
 
 def test_misspelt_attribute_of_a_broker_object_fails(ottla):

@@ -152,7 +152,7 @@ def test_marker_for_another_broker_is_refused_with_a_fixture_of_usefixtures(ottl
     pass
 
 @OTHER
-def test_marked_test_may_use_its_own_and_the_session_broker(ottla, ottla_session):
+def test_marked_test_may_use_its_own_broker_and_the_session_broker(ottla, ottla_session):
     assert ottla is not ottla_session
 
 @OTHER

@@ -56,7 +56,7 @@ def test_new_cluster_id_is_synced_before_it_is_returned() -> None:
     controller.close()
 
 
-def test_restarted_single_broker_syncs_metadata_written_before_a_kill_before_it_responds() -> None:
+def test_single_broker_restarted_after_a_kill_syncs_its_metadata_log_before_it_responds() -> None:
     fs = TracingFilesystem()
     broker = SimulatedBroker(POWER, fs=fs).start()
     broker.env.run_aside = lambda work, done: None  # type: ignore[method-assign]

@@ -192,7 +192,7 @@ def test_throttled_share_group_member_gets_its_records_and_is_muted(broker: Simu
     assert answer.throttle_time_ms > 0 and is_muted(client)
 
 
-def test_client_that_ignores_its_throttle_time_is_not_read_until_the_end_of_it(broker: SimulatedBroker) -> None:
+def test_client_that_ignores_its_throttle_time_is_not_read_until_that_time_ends(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     client, partition = SimulatedClient(broker, "p"), broker.broker.partitions.find("t", 0)
     assert partition is not None

@@ -93,7 +93,7 @@ def test_quotas_and_scram_users_survive_a_restart(broker: SimulatedBroker, kill:
     assert users(client) == {"alice": FILLED[1]["alice"]}
 
 
-def test_graduate_and_adopt_keep_quotas_and_credentials(broker: SimulatedBroker) -> None:
+def test_graduate_and_adopt_commands_keep_quotas_and_credentials(broker: SimulatedBroker) -> None:
     fill(broker.connect())
     broker.stop()
     state = ClusterState(1)

@@ -76,7 +76,7 @@ def refused(act: Callable[[], None]) -> str:
     return str(caught.value)
 
 
-def test_changed_key_store_config_is_loaded_and_the_original_again_when_it_is_deleted(listener: Listener) -> None:
+def test_key_store_config_change_loads_the_new_store_and_its_deletion_the_original(listener: Listener) -> None:
     with capture_logs() as lines:
         listener.use(named(2, "a", "b"))
     assert [(line["event"], line["subject"]) for line in lines] == [("key_store_loaded", "CN=server")]

@@ -221,7 +221,7 @@ def test_transaction_decided_during_the_start_gets_its_markers_once(world: World
 
 @pytest.mark.entry("STO-18", "STO-05")
 @pytest.mark.parametrize("turns", range(6))
-def test_sync_round_that_ends_after_the_stop_has_no_effect(world: World, fs: Slow, turns: int) -> None:
+def test_fsync_that_ends_after_the_broker_stop_has_no_effect(world: World, fs: Slow, turns: int) -> None:
     """The log directory is closed and another broker may own it, so no marker is written and no further sync begins."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
@@ -393,7 +393,7 @@ def test_file_that_cannot_be_opened_does_not_fail_other_syncs(fs: Slow, cause: s
 
 
 @pytest.mark.parametrize("cause", ["link", "descriptors"])
-def test_sync_round_skips_or_retries_a_file_that_cannot_be_opened(world: World, fs: Slow, cause: str) -> None:
+def test_group_fsync_skips_or_retries_a_file_that_cannot_be_opened(world: World, fs: Slow, cause: str) -> None:
     for command in ("topic t", "topic u", "A = init x", "B = init", "produce A t", "produce B u"):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
@@ -412,7 +412,7 @@ def test_sync_round_skips_or_retries_a_file_that_cannot_be_opened(world: World, 
     assert perform(world, "commit A") == "NONE p1 e1"
 
 
-def test_transaction_completes_although_another_file_of_its_sync_round_is_damaged(world: World, fs: Slow) -> None:
+def test_transaction_completes_although_another_file_synced_with_its_log_is_damaged(world: World, fs: Slow) -> None:
     for command in ("topic t", "topic u", "A = init x", "B = init", "produce A t", "produce B u"):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]

@@ -332,7 +332,9 @@ def test_reelected_coordinator_resends_markers_in_the_new_epoch(node: Node, disk
     assert perform(world, "describe x").startswith("CompleteCommit")
 
 
-def test_markers_of_a_loaded_decision_are_sent_after_it_is_committed(node: Node, disk: FaultyFilesystem, world: World) -> None:
+def test_new_coordinator_sends_markers_once_the_loaded_decision_is_below_the_high_watermark(
+    node: Node, disk: FaultyFilesystem, world: World
+) -> None:
     """A Prepare record above the high watermark may still be lost, and the transaction would then be open again."""
     committed_without_markers(disk, world)
     log, data_log = node.server.partitions.get(TRANSACTION_TOPIC, 0).log, node.server.partitions.get("t", 0).log

@@ -79,7 +79,7 @@ def test_topic_recreated_on_a_full_disk_is_online_once_there_is_space() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("stale", [False, True], ids=["", "an earlier topic of the name"])
-def test_interrupted_adoption_leaves_a_startable_directory(stale: bool) -> None:
+def test_interrupted_adopt_command_leaves_a_directory_on_which_a_broker_starts(stale: bool) -> None:
     disk = FaultyFilesystem()
     for directory, topics in (("/source", "t"), ("/data", "ut" if stale else "u")):
         broker, world = started(disk, log_dirs=directory)

@@ -85,7 +85,7 @@ def test_acl_denials_of_several_nodes_are_merged() -> None:
     assert merged([]) == []
 
 
-def test_acl_denial_in_the_future_of_the_clients_clock_is_explained() -> None:
+def test_acl_denial_with_a_time_ahead_of_the_clients_clock_is_explained() -> None:
     assert "3 times, from" in why_denied([denial(last_ms=NOW_MS + 60_000)], NOW_MS)[0]
 
 

@@ -56,7 +56,7 @@ def test_explanation_of_blocked_readers_names_the_open_transaction() -> None:
     assert do == "wait for it, or abort it and fence its producer: ottla txn abort checkout-1"
 
 
-def test_explanation_uses_the_singular_for_one_waiting_record() -> None:
+def test_explanation_of_blocked_readers_uses_the_singular_for_one_waiting_record() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(), high_watermark=4_712), NOW_MS)
     assert stands.endswith("; 1 record waits, its own")
 
@@ -68,19 +68,19 @@ def test_transaction_that_acls_may_hide_is_not_reported_as_hanging() -> None:
     assert "before aborting it" in do and "--partition" not in do
 
 
-def test_explanation_names_a_timed_out_transaction() -> None:
+def test_explanation_of_blocked_readers_names_a_timed_out_transaction() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS - 61_000)), NOW_MS)
     assert "which has timed out and is about to be aborted" in stands
 
 
-def test_explanation_names_a_transaction_beyond_its_timeout() -> None:
+def test_explanation_of_blocked_readers_names_a_transaction_beyond_its_timeout() -> None:
     start_ms = NOW_MS - 60_000 - ABORT_INTERVAL_MS - 1
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=start_ms)), NOW_MS)
     assert ", which should have timed out 10.0 s ago, unless the broker's clock differs from the local clock;" in stands
     assert "about to be aborted" not in stands
 
 
-def test_explanation_names_clock_skew_between_client_and_broker() -> None:
+def test_explanation_of_blocked_readers_names_clock_skew_between_client_and_broker() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS + SKEW_MS + 1)), NOW_MS)
     assert ", open for an unknown time, because the broker's clock is ahead of the local clock;" in stands
     assert "times out" not in stands
@@ -94,19 +94,19 @@ def test_elapsed_time_of_a_transaction_is_never_negative(start_ms: int, now_ms: 
 
 
 @pytest.mark.parametrize(("state", "outcome"), [("PrepareCommit", "commit"), ("PrepareAbort", "abort")])
-def test_explanation_names_a_decided_transaction_with_pending_markers(state: str, outcome: str) -> None:
+def test_explanation_of_blocked_readers_names_a_decided_transaction_with_pending_markers(state: str, outcome: str) -> None:
     stands, do = why_held(held(holder=holder(), transaction=transaction(state)), NOW_MS)
     assert f"whose {outcome} is being completed" in stands
     assert "abort checkout-1" not in do, "a decided transaction cannot be aborted"
 
 
-def test_explanation_names_a_hanging_transaction_and_its_remedy() -> None:
+def test_explanation_of_blocked_readers_names_a_hanging_transaction_and_its_remedy() -> None:
     stands, do = why_held(held(holder=holder()), NOW_MS)
     assert "which no coordinator will end" in stands
     assert do == "it is hanging: end it with ottla txn abort --partition orders:3 --start-offset 4711"
 
 
-def test_partition_without_blocking_transaction_is_explained() -> None:
+def test_explanation_of_blocked_readers_says_that_a_partition_has_no_open_transaction() -> None:
     (line,) = why_held(held(last_stable_offset=9_120), NOW_MS)
     assert line == "orders:3 has no open transaction: read_committed consumers can read to its end, 9,120"
     (line,) = why_held(held(), NOW_MS)
@@ -139,7 +139,7 @@ def group(state: str = "Stable", *, members: int = 1, epochs: tuple[int, ...] = 
     return WaitingGroup(group=described, held=[])
 
 
-def test_group_without_members_is_explained() -> None:
+def test_explanation_of_group_lag_says_that_the_group_has_no_members() -> None:
     lines = why_group_waits(group(members=0, state="Empty", lags=(5, 7)), NOW_MS)
     assert lines[0] == "group billing has no members, so no records are read; its lag is 12 records"
     assert lines[1] == "orders:1: lag 7, at 100 of 107; no member reads it"
@@ -158,14 +158,14 @@ def test_explanation_of_group_lag_names_the_member_that_a_rebalance_waits_for() 
     assert first == "group billing is rebalancing (Reconciling) with 2 members, waiting for c1; its lag is 5 records"
 
 
-def test_group_without_lag_is_explained() -> None:
+def test_explanation_of_group_lag_says_that_the_group_has_no_lag() -> None:
     assert why_group_waits(group(lags=(0,)), NOW_MS) == [
         "group billing is Stable with 1 member",
         "the group has read all records",
     ]
 
 
-def test_partitions_without_a_committed_offset_are_explained() -> None:
+def test_explanation_of_group_lag_names_partitions_without_a_committed_offset() -> None:
     waiting = group(lags=(0,), members=3)
     waiting.group.positions.extend(
         [
@@ -180,7 +180,7 @@ def test_partitions_without_a_committed_offset_are_explained() -> None:
     ]
 
 
-def test_explanation_uses_the_singular_for_one_record_and_partition() -> None:
+def test_explanation_of_group_lag_uses_the_singular_for_one_record_and_partition() -> None:
     assert why_group_waits(group(lags=(1,)), NOW_MS)[0] == "group billing is Stable with 1 member; its lag is 1 record"
     assert why_group_waits(group(lags=(1,) * (MAX_PARTITIONS_NAMED + 1)), NOW_MS)[-1].startswith("and 1 more partition; ")
 
@@ -198,14 +198,14 @@ def test_explanation_quotes_the_transactional_id_in_the_suggested_command(name: 
     assert do == f"wait for it, or abort it and fence its producer: {command}"
 
 
-def test_explanation_shortens_the_list_of_lagging_partitions() -> None:
+def test_explanation_of_group_lag_shortens_the_list_of_lagging_partitions() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
     assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
     assert lines[1].startswith("orders:29: lag 30"), "the partition with the largest lag is listed first"
     assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; ottla group describe billing shows all"
 
 
-def test_transaction_with_pending_offsets_of_a_group_is_explained() -> None:
+def test_explanation_of_group_lag_names_a_transaction_with_pending_offsets() -> None:
     waiting = WaitingGroup(
         group=group(members=0, lags=()).group,
         held=[replace(held(holder=holder(), transaction=transaction()), topic="__consumer_offsets", partition=7)],
@@ -219,7 +219,7 @@ def test_transaction_with_pending_offsets_of_a_group_is_explained() -> None:
     assert do.startswith("wait for it, or abort it")
 
 
-def test_group_blocked_by_an_open_transaction_is_explained() -> None:
+def test_explanation_of_group_lag_names_the_open_transaction_that_blocks_the_group() -> None:
     waiting = group(lags=(0, 0, 0, 5))
     lines = why_group_waits(WaitingGroup(group=waiting.group, held=[held(holder=holder(), transaction=transaction())]), NOW_MS)
     assert "transactional id checkout-1" in lines[1]

@@ -63,7 +63,7 @@ def committed(faulty: Faulty, version: int) -> str:
 @pytest.mark.smoke
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("seed", seeds(8, in_check=2))
-def test_each_transaction_with_a_fault_is_committed_once(faulty: Faulty, seed: int, version: int) -> None:
+def test_each_transaction_hit_by_a_random_fault_is_committed_once(faulty: Faulty, seed: int, version: int) -> None:
     rng = random.Random(seed)
     faulty.do("topic t", "topic u", "A = init x timeout=900000")
     for number in range(TRANSACTIONS):

@@ -225,7 +225,7 @@ def test_fetch_of_a_broker_that_is_not_a_replica_gets_unknown_leader_epoch() -> 
 
 
 @pytest.mark.parametrize("code", [*GIVEN_UP, *VIEW_IS_OLD, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER])
-def test_error_of_alter_partition_decides_whether_it_is_retried(code: Code) -> None:
+def test_error_code_of_alter_partition_decides_whether_the_request_is_retried(code: Code) -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None

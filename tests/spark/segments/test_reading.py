@@ -335,7 +335,7 @@ def test_segment_read_includes_open_transactions_only_on_request(root: Path, log
     assert offsets(root, is_committed=False) == list(range(6))
 
 
-def test_invalid_options_of_a_segment_read_are_explained(root: Path, logs: Logs) -> None:
+def test_invalid_options_of_a_segment_read_are_refused_with_the_reason(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(30):
         put(log, 2)

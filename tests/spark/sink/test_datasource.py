@@ -129,7 +129,7 @@ def test_sink_is_refused_where_stages_may_be_retried(spark: Any) -> None:
         OttlaSource({}).streamWriter(spark.range(1).schema, overwrite=False)
 
 
-def test_segment_stream_begins_at_the_given_offsets(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_segment_stream_begins_at_the_offsets_in_its_option(spark: Any, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 300)
     reader = spark.readStream.format("ottla").option("path", str(tmp_path / "data")).option("subscribe", "in")
 

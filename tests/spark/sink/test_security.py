@@ -118,7 +118,7 @@ def _jaas(module: str, password: str) -> str:
 
 
 @pytest.mark.parametrize(("options", "says"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-def test_refused_authentication_of_the_sink_is_explained(
+def test_sink_error_names_the_reason_why_authentication_was_refused(
     secured: Secured, options: Callable[[Secured], dict[str, Any]], says: str
 ) -> None:
     client = cluster_client(Connecting.parse(options(secured)), timeout_s=60)

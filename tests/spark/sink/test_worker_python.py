@@ -80,7 +80,7 @@ def test_missing_worker_packages_are_named_with_the_command_that_installs_them()
         ("ModuleNotFoundError: No module named 'pyspark'", "No module named 'pyspark'"),
     ],
 )
-def test_spark_workers_that_cannot_run_are_explained(text: str, says: str) -> None:
+def test_error_of_spark_workers_that_cannot_run_names_the_reason(text: str, says: str) -> None:
     assert says.removesuffix(".: start") in str(worker_python._explained(RuntimeError(text)))
 
 
