@@ -51,7 +51,7 @@ SHARES = {PAUSE: 50, FULL: 12, TERM: 15, CLIENT_KILLED: 20, ZOMBIE: 30}
 
 
 def deck(kills: int, rng: random.Random) -> list[str]:
-    """Return the faults for one data directory in random order: ``kills`` kills, and other faults in the proportions of `SHARES`."""
+    """Return the faults for one data directory in random order: ``kills`` kills, and other faults in proportion to `SHARES`."""
     others = [sort for sort, share in SHARES.items() for _ in range(max(1, kills // share))]
     cards = [ORDINARY] * kills + others
     rng.shuffle(cards)
@@ -59,7 +59,7 @@ def deck(kills: int, rng: random.Random) -> list[str]:
 
 
 def killing(rng: random.Random, *, inside_a_commit: bool) -> list[Fault]:
-    """Plan a kill at a random write. An empty list means a kill from outside."""
+    """Plan a kill at a random write. Returns an empty list for a kill from outside."""
     commit: bool | None = None
     written = 0
     dice = 0.0 if inside_a_commit else rng.random()

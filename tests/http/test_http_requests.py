@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 SILENCE_S = 0.5
 HANGS_S = 60
 MUCH_BYTES = 16 << 20
-"""More than the buffers of a connection can hold."""
+"""Size of a response that exceeds the buffers of a connection."""
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 MUCH = b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: localhost\r\n"

@@ -241,7 +241,7 @@ def find(world: World, words: Words) -> str:
 
 @verb
 def move_coordinator(world: World, words: Words) -> str:
-    """Move the coordinator of an id to the broker D. Wait until D is loaded and all brokers know.
+    """Move the coordinator of an id to the broker D. Wait until D has loaded its log and all brokers know.
 
     Command: ``move_coordinator x D [group]``.
     """

@@ -180,7 +180,7 @@ def test_producer_expiration_counts_from_the_last_batch_of_the_producer(age_ms: 
         perform(world, command)
     broker.sleep(3_600_000)
     assert str(perform(world, "producers t")).startswith("p1 e0")
-    # Both sleeps together exceed the expiration time of two hours by one check interval. If the age counted from a record timestamp
+    # The test's sleeps together exceed the expiration time of two hours by one check interval. If the age counted from a timestamp
     # that is 3,000 s ahead, the producer would not have expired yet.
     broker.sleep(3_600_000 + 700_000)
     assert perform(world, "producers t") == "nobody"

@@ -101,7 +101,7 @@ def test_broker_kill_does_not_serve_scenarios_that_wait_for_a_clean_restart() ->
 
     for outcome in together.play([Play(partial(play, kill)) for kill in (True, False, True)]):
         outcome.result()
-    # The plays that requested a kill end before the clean stop.
+    # The functions that requested a kill end before the clean stop.
     assert broker.log == ["kill", "after kill", "after kill", "restart", "after restart"]
 
 

@@ -1,4 +1,4 @@
-"""A schema registry with the requests that serializers need. PyPI has none that runs without its own Kafka broker."""
+"""A schema registry with the requests that serializers need. PyPI has no registry that runs without its own Kafka broker."""
 
 from __future__ import annotations
 

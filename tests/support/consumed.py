@@ -23,5 +23,5 @@ ORDER = ConsumedRecord(
 
 
 def consumed(**fields: Any) -> ConsumedRecord:
-    """Return `ORDER` with other values of the given fields."""
+    """Return the record `ORDER` with other values of the given fields."""
     return replace(ORDER, **fields)

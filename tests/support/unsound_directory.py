@@ -21,7 +21,7 @@ WAIT_S = 60.0
 
 
 class UnsoundDirectory(NamedTuple):
-    """A written directory. ``problem`` is the broker's error after a client has read the damaged batch."""
+    """The damaged directory. ``problem`` is the broker's error after a client has read the damaged batch."""
 
     path: Path
     problem: str

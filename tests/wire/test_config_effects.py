@@ -20,7 +20,7 @@ TIMEOUT_S = 60.0
 
 @pytest.fixture(scope="module", params=EITHER)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, bool]]:
-    """The address of an ottla broker, and then of an Apache Kafka broker; and whether it is ottla."""
+    """Address of a broker, and whether it is ottla: each test runs with ottla and with Apache Kafka."""
     with running(request.param, tmp_path_factory.mktemp("kafka")) as bootstrap:
         yield bootstrap, request.param == "ottla"
 

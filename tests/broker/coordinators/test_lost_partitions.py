@@ -1,4 +1,4 @@
-"""A power cut keeps a batch but loses the record that adds its partition to the transaction; the restarted broker repeats it."""
+"""A power cut loses the record that adds a partition to a transaction, but not its batch: the restart adds the partition again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share state through a whole broker: it survives a restart and a refused write, and is deleted with its topic."""
+"""Share state on a simulated broker: it survives a restart and a refused write, and is deleted with its topic."""
 
 from __future__ import annotations
 

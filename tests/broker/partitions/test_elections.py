@@ -352,7 +352,7 @@ def test_new_coordinator_sends_markers_once_the_loaded_decision_is_below_the_hig
 @pytest.mark.parametrize("asks", ["init", "describe", "group"])
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_uncommitted_transaction_decisions_are_not_acknowledged(node: Node, world: World, asks: str, is_lost: bool) -> None:
-    """Until the decision is committed, neither its client nor a client that reads the state gets a response."""
+    """Neither the client that ends the transaction nor a client that reads its state gets a response before the commit."""
     perform(world, "topic t")
     perform(world, "A = init x")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")

@@ -159,7 +159,7 @@ def check(
 
 
 def fates(sightings: Sightings, logs: dict[TopicPartition, Log]) -> Counter[str]:
-    """Count the seen batches that are kept and that are lost."""
+    """Count the seen batches that the remaining logs have and those that they lack."""
     return Counter(
         "kept" if logs.get(where, {}).get(base_offset) == identity else "lost"
         for where, by_offset in sightings.batches.items()

@@ -161,7 +161,7 @@ def test_strict_mutation_quota_is_exhausted_by_one_change_and_refills() -> None:
     assert change(1, NOW_MS) == 50_000
     assert change(1, NOW_MS + 49_999) == 1
     assert change(1, NOW_MS + 50_000) == 0
-    # A token bucket holds at most the tokens of all samples.
+    # A token bucket holds at most the tokens of all samples of its window.
     assert change(22, NOW_MS + 10**9) == change(0, NOW_MS + 10**9) == 0
 
 

@@ -124,7 +124,7 @@ STATES = ("Empty", "Ongoing", "Prepare", "CompleteCommit", "CompleteAbort")
 
 
 def arranged(state: str, version: int = 2) -> tuple[TransactionWorld, ProducerIdAndEpoch]:
-    """Create a transactional id in a state. Returns the world, and the producer id and epoch that are stored."""
+    """Create a transactional id in a state. Returns its `TransactionWorld`, and the stored producer id and epoch."""
     world = TransactionWorld(version)
     who = world.init()
     for _ in range(3):

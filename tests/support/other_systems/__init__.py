@@ -17,7 +17,7 @@ IS_WINDOWS = os.name == "nt"
 
 
 def environment(system: Path) -> dict[str, str]:
-    """Return environment variables for a Python process as on this system."""
+    """Return environment variables for a Python process as on this operating system."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "OTTLA_", "PYTEST_"))}
     paths = [ROOT] if IS_WINDOWS else [system, ROOT]
     return {**inherited, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONDONTWRITEBYTECODE": ""}
