@@ -14,7 +14,7 @@ def test_restart_delay_of_a_crashing_node_doubles_up_to_a_minute() -> None:
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60, LONGEST_DELAY_S]
 
 
-def test_node_that_ran_long_is_restarted_after_the_first_delay() -> None:
+def test_node_that_ran_long_before_it_ended_is_restarted_after_the_initial_delay() -> None:
     restarts = Restarts()
     for now_s in (0.0, 1.0, 2.0):
         restarts.started(1, now_s)

@@ -64,7 +64,7 @@ def test_acl_operation_must_apply_to_every_given_resource(added: Sequence[AclBin
     assert code == 2 and not added and "a group has no such operation; give one of read, describe, delete" in output
 
 
-def test_acl_user_resource_of_token_operations_must_be_a_principal(added: Sequence[AclBinding]) -> None:
+def test_acl_add_command_completes_the_user_principal_option_to_a_kafka_principal(added: Sequence[AclBinding]) -> None:
     assert add("--principal", "alice", "--operation", "create-tokens", "--user-principal", "bob")[0] == 0
     assert [made.resource_name for made in added] == ["User:bob"]
 

@@ -67,7 +67,7 @@ def command(browser: Browser) -> str:
 
 
 @pytest.mark.smoke
-def test_topic_is_created_filled_and_deleted_in_the_browser(opened: Browser, console_broker: Broker) -> None:
+def test_topic_is_created_filled_and_deleted_in_the_web_console(opened: Browser, console_broker: Broker) -> None:
     opened.show("topics")
     dialog(opened, "create-topic")
     assert opened.script(f"return document.querySelector('{CONFIRM}').disabled"), "a topic needs a name"
@@ -116,7 +116,7 @@ def test_refused_console_action_shows_the_reason_in_its_dialog(opened: Browser) 
     assert all("status of 4" in line for line in opened.complaints())
 
 
-def test_records_are_written_in_transactions_and_as_tombstones_in_the_browser(opened: Browser, console_broker: Broker) -> None:
+def test_records_are_written_in_transactions_and_as_tombstones_in_the_web_console(opened: Browser, console_broker: Broker) -> None:
     console_broker.create_topic("orders", 1)
     opened.show("topic?name=orders")
     for outcome, value in (("committed", "kept"), ("aborted", "dropped")):
@@ -135,7 +135,7 @@ def test_records_are_written_in_transactions_and_as_tombstones_in_the_browser(op
     assert [(record.key, record.value) for record in console_broker.records("orders")] == [(None, b"kept"), (b"gone", None)]
 
 
-def test_records_before_an_offset_are_deleted_in_the_browser(opened: Browser, console_broker: Broker) -> None:
+def test_records_before_an_offset_are_deleted_in_the_web_console(opened: Browser, console_broker: Broker) -> None:
     console_broker.create_topic("orders", 1)
     made = Producer({"bootstrap.servers": console_broker.bootstrap, "log_level": 0})
     for number in range(5):
@@ -155,7 +155,7 @@ def test_records_before_an_offset_are_deleted_in_the_browser(opened: Browser, co
     opened.wait("document.querySelector('#live tbody tr').cells[2].innerText === '3'")
 
 
-def test_group_is_reset_after_a_preview_and_deleted_in_the_browser(opened: Browser, console_broker: Broker) -> None:
+def test_group_is_reset_after_a_preview_and_deleted_in_the_web_console(opened: Browser, console_broker: Broker) -> None:
     with RawClient(console_broker.bootstrap) as client:
         create(client, "orders", 3)
         commit_offset(client, "billing", 0)
@@ -172,7 +172,7 @@ def test_group_is_reset_after_a_preview_and_deleted_in_the_browser(opened: Brows
         opened.wait_for_text("Group billing was deleted.")
 
 
-def test_open_transaction_is_aborted_in_the_browser(opened: Browser, console_broker: Broker) -> None:
+def test_open_transaction_is_aborted_in_the_web_console(opened: Browser, console_broker: Broker) -> None:
     console_broker.create_topic("orders", 1)
     write(producer(console_broker, "shop"), b"open")
     opened.show("transaction?id=shop")
@@ -183,7 +183,7 @@ def test_open_transaction_is_aborted_in_the_browser(opened: Browser, console_bro
     opened.wait("!document.querySelector('[data-act=abort-transaction]')")
 
 
-def test_configs_are_searched_edited_and_unset_in_the_browser(opened: Browser, console_broker: Broker) -> None:
+def test_configs_are_searched_edited_and_unset_in_the_web_console(opened: Browser, console_broker: Broker) -> None:
     console_broker.create_topic("orders", 1)
     opened.show("configs?kind=topic&name=orders")
     opened.write("#match-configs", "cleanup")

@@ -156,7 +156,7 @@ def test_previewed_command_puts_names_that_look_like_options_after_two_dashes() 
         (Place(kind="time", number=2**63 - 1), "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_previewed_command_writes_a_position_as_commands_parse_it(place: Place, text: str) -> None:
+def test_previewed_command_writes_an_offset_or_date_as_commands_parse_it(place: Place, text: str) -> None:
     assert place.text() == text
 
 

@@ -162,7 +162,7 @@ def test_console_page_in_the_browser_shows_a_change_within_a_second(shown: Brows
     assert min(waited_s) < WITHIN_S, waited_s
 
 
-def test_long_lists_are_paged_and_searched_in_the_browser(shown: Browser) -> None:
+def test_long_lists_are_paged_and_searched_in_the_web_console(shown: Browser) -> None:
     shown.show("groups")
     shown.wait_for_text("1 to 100 of")
     shown.click(".pager a")
@@ -172,7 +172,7 @@ def test_long_lists_are_paged_and_searched_in_the_browser(shown: Browser) -> Non
     shown.wait_for_text("1 to 1 of 1")
 
 
-def test_records_are_shown_by_isolation_level_in_the_browser(shown: Browser) -> None:
+def test_records_are_shown_by_isolation_level_in_the_web_console(shown: Browser) -> None:
     shown.show("messages?topic=orders&partition=0&isolation=committed")
     shown.wait_for_text("COMMIT marker")
     assert "ABORT marker" not in shown.script("return document.body.innerText")
@@ -181,7 +181,7 @@ def test_records_are_shown_by_isolation_level_in_the_browser(shown: Browser) -> 
     assert "COMMIT marker" not in shown.script("return document.body.innerText")
 
 
-def test_outcome_of_the_transaction_of_each_record_is_shown_in_the_browser(shown: Browser) -> None:
+def test_outcome_of_the_transaction_of_each_record_is_shown_in_the_web_console(shown: Browser) -> None:
     shown.show("topic?name=orders")
     shown.click("a[href^='#messages']")
     shown.wait_for_text("in a committed transaction")
@@ -193,7 +193,7 @@ def test_outcome_of_the_transaction_of_each_record_is_shown_in_the_browser(shown
     shown.wait_for_text("in an open transaction")
 
 
-def test_selected_records_are_downloaded_in_the_browser(shown: Browser, tmp_path: Path) -> None:
+def test_selected_records_are_downloaded_in_the_web_console(shown: Browser, tmp_path: Path) -> None:
     shown.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     shown.show("messages?topic=orders&isolation=all")
     shown.write("#filter", "value~^record 1[0-9]$")
@@ -212,7 +212,7 @@ def test_selected_records_are_downloaded_in_the_browser(shown: Browser, tmp_path
         )
 
 
-def test_faults_are_added_and_removed_in_the_browser(shown: Browser, full: Loaded) -> None:
+def test_faults_are_added_and_removed_in_the_web_console(shown: Browser, full: Loaded) -> None:
     full.broker.faults.clear()
     shown.show("steering")
     shown.write("#fault", "api: EndTx\ndrop_answer: true")
@@ -255,7 +255,7 @@ HOSTILE = (
 
 
 @pytest.mark.smoke
-def test_hostile_names_are_rendered_as_text_in_the_browser(browser: Browser) -> None:
+def test_hostile_names_are_rendered_as_text_in_the_web_console(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)
         for name in HOSTILE:
@@ -293,7 +293,7 @@ HOSTILE_TIMES_MS = (-(10**17), -(10**11), 10**17)
 """A client may write timestamps of the year -3166809, while JavaScript dates end 273,790 years after 1970."""
 
 
-def test_extreme_record_timestamps_are_rendered_in_the_browser(browser: Browser) -> None:
+def test_extreme_record_timestamps_are_rendered_in_the_web_console(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", message_timestamp_after_max_ms=str(2**63 - 1))
         # The first timestamp is later than the transaction's begin, because the page searches for the begin by timestamp.

@@ -16,7 +16,7 @@ from tools.browser import Browser
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.xdist_group("browser")]
 
 
-def test_overview_in_the_browser_shows_damaged_segments_and_stray_directories(browser: Browser, tmp_path: Path) -> None:
+def test_console_overview_in_the_browser_shows_damaged_segments_and_stray_directories(browser: Browser, tmp_path: Path) -> None:
     unsound = unsound_directory.make(tmp_path / "data")
     with Broker(data_dir=unsound.path, settings={"ottla.console": True}) as broker:
         elsewhere = console_server(broker.bootstrap, Connecting.parse({"bootstrap.servers": broker.bootstrap}, prefix=""))

@@ -103,7 +103,7 @@ def test_share_group_records_rejected_on_leave_are_written_to_the_dead_letter_to
     assert not len(broker.broker.share_partitions), "the share partition is dropped after its last session and dead letter"
 
 
-def test_dead_letter_is_written_after_a_restart(broker: SimulatedBroker) -> None:
+def test_unwritten_dead_letter_is_written_after_a_broker_restart(broker: SimulatedBroker) -> None:
     begin(broker)
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:

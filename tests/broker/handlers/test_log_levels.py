@@ -114,7 +114,7 @@ def test_log_lines_below_the_configured_level_are_not_written(monkeypatch: pytes
     assert re.findall(r'"event": "(\w+)"', stream.getvalue()) == ["two", "three", "seven"]
 
 
-def test_restart_in_the_same_process_resets_log_levels() -> None:
+def test_broker_restart_in_the_same_process_resets_log_levels() -> None:
     before = structlog.get_config()
     LOG_LEVELS.set("groups", "DEBUG")
     LOG_LEVELS.set(ROOT, "ERROR")

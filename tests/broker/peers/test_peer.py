@@ -178,7 +178,7 @@ def test_refused_peer_connection_fails_requests_and_delays_the_next_attempt(worl
     assert isinstance(world.answers[2], MetadataResponse)
 
 
-def test_peer_without_requests_does_not_reconnect(world: PeerWorld) -> None:
+def test_peer_connection_without_requests_is_not_reopened(world: PeerWorld) -> None:
     world.host.close()
     world.ask()
     world.advance(10_000)
@@ -266,7 +266,7 @@ def test_peer_requests_in_flight_are_bounded_by_bytes() -> None:
     assert [key for key, _, _ in accepted.requests].count(METADATA) == 2
 
 
-def test_closed_peer_fails_queued_and_new_requests(world: PeerWorld) -> None:
+def test_closed_peer_connection_fails_queued_and_new_requests(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     world.ask()

@@ -24,7 +24,7 @@ def test_malformed_encoded_principal_is_refused(raw: bytes) -> None:
         principal_of(raw)
 
 
-def test_encoded_principal_says_whether_it_authenticated_by_token() -> None:
+def test_encoded_principal_says_whether_a_delegation_token_authenticated_it() -> None:
     raw = principal_bytes(KafkaPrincipal("User", "alice"), is_by_token=True)
     assert raw[-2:] == b"\1\0"
     assert principal_of(raw) == KafkaPrincipal("User", "alice")

@@ -8,13 +8,13 @@ from ottla.broker.peers.backoff import Backoff
 from ottla.broker.peers.states import FOLLOWING, IllegalState, PeerState, check_transition
 
 
-def test_peer_transition_table_is_complete_and_every_state_can_close() -> None:
+def test_transition_table_of_peer_connections_is_complete_and_every_state_can_close() -> None:
     assert set(FOLLOWING) == set(PeerState)
     assert all(PeerState.CLOSED in FOLLOWING[state] for state in PeerState if state is not PeerState.CLOSED)
     assert not FOLLOWING[PeerState.CLOSED]
 
 
-def test_every_peer_state_is_reached_from_idle() -> None:
+def test_every_peer_connection_state_is_reachable_from_idle() -> None:
     reached, left = {PeerState.IDLE}, [PeerState.IDLE]
     while left:
         new = FOLLOWING[left.pop()] - reached
@@ -27,7 +27,7 @@ def test_every_peer_state_is_reached_from_idle() -> None:
     ("state", "following"),
     [(PeerState.IDLE, PeerState.READY), (PeerState.CONNECTING, PeerState.READY), (PeerState.CLOSED, PeerState.CONNECTING)],
 )
-def test_illegal_peer_state_transitions_raise(state: PeerState, following: PeerState) -> None:
+def test_illegal_state_transitions_of_peer_connections_raise(state: PeerState, following: PeerState) -> None:
     with pytest.raises(IllegalState, match=f"is {state.value} cannot become {following.value}"):
         check_transition(state, following)
 

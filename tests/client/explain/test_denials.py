@@ -47,7 +47,7 @@ def test_explanation_of_a_denied_describe_names_the_operations_that_include_it(r
     assert do.startswith(f"no ACL allows it ({implying} would include it); allow it: ottla acl add ")
 
 
-def test_explanation_of_a_denied_describe_of_a_token_names_no_other_operation() -> None:
+def test_explanation_of_a_denied_describe_of_a_delegation_token_names_no_other_operation() -> None:
     (_, do) = why_denied([denial(operation="DESCRIBE", resource_type="DELEGATION_TOKEN")], NOW_MS)
     assert do.startswith("no ACL allows it; allow it: ottla acl add ")
 

@@ -106,7 +106,7 @@ def test_transaction_events_are_sorted_by_time_and_keep_their_sequence_order(
     markers=st.integers(0, 3),
     is_refused=st.booleans(),
 )
-def test_timeline_lists_a_transaction_of_one_millisecond_from_begin_to_end(
+def test_transaction_timeline_lists_a_transaction_of_one_millisecond_from_begin_to_end(
     adds: list[str], data: int, markers: int, is_refused: bool
 ) -> None:
     log = ["init", "begin", *["data"] * data, "decide", *["marker"] * markers, "complete"]

@@ -84,7 +84,7 @@ def test_timeline_lists_a_new_producer_of_the_transactional_id() -> None:
     assert second.what == "a new producer owns the id; earlier producers are fenced (timeout 60,000 ms)"
 
 
-def test_timeline_of_a_compacted_log_has_the_newest_record() -> None:
+def test_transaction_timeline_of_a_compacted_log_has_the_newest_record() -> None:
     """Compaction keeps only the newest state record of the id, so the timeline has only the event of that record."""
     assert kinds(events([state(9, "CompleteAbort")], WHERE)) == ["complete"]
     assert kinds(events([state(9, "Ongoing", 0)], WHERE)) == ["begin"]
@@ -100,7 +100,7 @@ def test_timeline_lists_records_by_transaction() -> None:
     assert [event.where for event in happened] == ["orders:0 at 0", "orders:0 at 2 to 3"]
 
 
-def test_timeline_lists_records_with_earlier_timestamps_after_the_transaction_begin() -> None:
+def test_transaction_timeline_lists_records_with_earlier_timestamps_after_the_transaction_begin() -> None:
     states = [state(1, "Ongoing", 0), state(3, "PrepareCommit", 0), state(5, "CompleteCommit")]
     happened = events(states, WHERE, [record(0, 990), record(1, 1_040, "COMMIT")])
     assert kinds(happened) == ["begin", "data", "decide", "marker", "complete"]
@@ -129,7 +129,7 @@ def test_transaction_log_records_are_decoded(flexible: bool) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [(None, b"x"), (b"", b"x"), (b"\xff\xff", b"x"), (key_record("shop"), b"\x7f\xff")])
-def test_timeline_skips_foreign_records_of_the_transaction_log(key: bytes | None, value: bytes) -> None:
+def test_transaction_timeline_skips_foreign_records_of_the_transaction_log(key: bytes | None, value: bytes) -> None:
     assert logged("shop", key, value, 0, 0) is None
 
 
@@ -199,7 +199,7 @@ def test_timeline_of_a_cluster_without_transactions_reports_an_unknown_transacti
         timeline(ScriptedCluster(kafka=broker).brokers(timeout_s=0.1), "shop")
 
 
-def test_timeline_reports_offsets_and_records_beyond_its_read_limits() -> None:
+def test_transaction_timeline_reports_offsets_and_records_beyond_its_read_limits() -> None:
     read = newest_timeline(Cluster(transactions=3, records=5).brokers(), "shop", TimelineLimits(log_offsets=6, data_records=4))
     assert kinds(read.events).count("complete") == 2
     assert "data" not in kinds(read.events)
@@ -217,7 +217,7 @@ def test_transactional_id_outside_the_searched_offsets_is_not_reported_as_unknow
             newest_timeline(cluster.brokers(), "other", limits)
 
 
-def test_timeline_diagram_escapes_mermaid_syntax_in_names() -> None:
+def test_transaction_timeline_diagram_escapes_mermaid_syntax_in_names() -> None:
     happened = events([state(0, "Empty"), state(1, "Ongoing", 0)], WHERE, [record(0, 1_011)])
     lines = diagram("shop;#1\n", happened).splitlines()
     assert lines[:4] == [

@@ -26,7 +26,7 @@ def test_sink_task_counts_producer_sequences_by_partition() -> None:
     assert sequences.take([A, B]) == {A: 5, B: 0}
 
 
-def test_sequence_of_a_partition_in_use_is_not_given_to_another_task() -> None:
+def test_producer_sequence_of_a_partition_in_use_is_not_given_to_another_sink_task() -> None:
     turns = Turns()
     assert turns.take([A]) == {A: 0}
     assert turns.take([A, B]) == {B: 0}
