@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-ADD_HELP = """Allow a principal operations on resources, or deny them with --deny. Existing ACLs do not change.
+ADD_HELP = """Allow a principal's operations on resources, or deny them with --deny. Existing ACLs do not change.
 
 An ACL with the name "*" applies to all topics, groups or transactional ids."""
 REMOVE_HELP = """Remove the ACLs that match all given options, and print them. Names of resources are compared literally.

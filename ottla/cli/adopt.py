@@ -10,7 +10,7 @@ from ottla.process import interrupt_on_ctrl_c
 HELP = """Import topics from a data directory of Apache Kafka, or from a directory that a broker has set aside because no topic has
 its id.
 
-Such a stray directory TOPIC-N.ID-stray, which `ottla health` names, is imported with the topic's other stray directories in the
+A stray directory TOPIC-N.ID-stray, which `ottla health` names, is imported with the topic's other stray directories in the
 same directory, which may be --data-dir. With --as the topic gets another name and a new topic id. The source is not changed."""
 
 

@@ -10,7 +10,8 @@ HELP = """Print a script that completes ottla's commands and options. For bash, 
 \b
     eval "$(ottla completion bash)"
 
-For zsh, add the same to ~/.zshrc with zsh. For fish: ottla completion fish > ~/.config/fish/completions/ottla.fish"""
+For zsh, add the line with zsh in place of bash to ~/.zshrc. For fish:
+ottla completion fish > ~/.config/fish/completions/ottla.fish"""
 
 
 @click.command("completion", help=HELP)

@@ -77,7 +77,7 @@ def on_terms(command: C) -> C:
     packed = click.option(
         "--deduplicate",
         is_flag=True,
-        help="Count purchases that are equal in all fields once. Cannot change after the first batch of a checkpoint.",
+        help="Count purchases with equal fields only once. Cannot change after the first batch of a checkpoint.",
     )(packed)
     packed = click.option(
         "--max-ahead-ms",

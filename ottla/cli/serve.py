@@ -104,7 +104,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "--console-read-only",
     "is_read_only",
     is_flag=True,
-    help="Serve the web console, read-only.",
+    help="Serve a web console that cannot change anything.",
 )
 @click.option(
     "--schema-registry",

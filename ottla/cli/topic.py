@@ -187,7 +187,7 @@ def alter(
         show_line(f"{key} was reset to its default" if value is None else f"{key} is {value}")
 
 
-@command.command("elect", help="Elect the preferred leaders of partitions, or with --unclean any replica where there is no leader.")
+@command.command("elect", help="Elect the preferred leaders of partitions; with --unclean, any replica of a leaderless partition.")
 @click.argument("partitions", metavar="TOPIC:PARTITION...", nargs=-1, required=True, type=TOPIC_PARTITION)
 @click.option(
     "--unclean",

@@ -65,7 +65,7 @@ def console_server(
 
 
 def _no_broker() -> NoReturn:
-    raise CommandRefused(409, "the broker is not in this process")
+    raise CommandRefused(409, "ottla console cannot do this; use the console of an ottla broker")
 
 
 class _MachineClock:

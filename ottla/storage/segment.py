@@ -49,7 +49,7 @@ def parse_file_name(name: str, suffix: str) -> int | None:
 
 def astray(path: str, entry: str) -> Damaged:
     """The error for an index that does not match its log. Either of the two may be damaged."""
-    return Damaged(path, f"the entry of {entry} points to a wrong position; remove the file, and the next start rebuilds it")
+    return Damaged(path, f"the entry of {entry} points to a wrong position; remove the index file, and the next start rebuilds it")
 
 
 class Recovered(NamedTuple):

@@ -102,7 +102,7 @@ class Transaction:
 
     def _check_process(self) -> None:
         if self._process_id != os.getpid():
-            raise RuntimeError(f"this transaction belongs to process {self._process_id}; begin one in this process")
+            raise RuntimeError(f"this transaction belongs to process {self._process_id}; begin a transaction in this process")
 
     def _open(self) -> TransactionalProducer:
         self._check_process()

@@ -48,7 +48,7 @@ def of_parent(monkeypatch: pytest.MonkeyPatch) -> Transaction:
 def test_use_of_a_transaction_in_a_forked_child_is_refused(of_parent: Transaction, use: Callable[[Transaction], object]) -> None:
     with pytest.raises(RuntimeError) as refused:
         use(of_parent)
-    assert str(refused.value) == f"this transaction belongs to process {os.getpid() - 1}; begin one in this process"
+    assert str(refused.value) == f"this transaction belongs to process {os.getpid() - 1}; begin a transaction in this process"
 
 
 def test_leaving_a_transaction_block_in_a_forked_child_does_nothing(of_parent: Transaction) -> None:

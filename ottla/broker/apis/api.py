@@ -107,7 +107,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         """
         response = self.failed(request, version, code)
         if response is None:
-            raise RequestRefused(f"{self.name} without a response was refused with {code.name}")
+            raise RequestRefused(f"a {self.name} request, which gets no response, was refused with {code.name}")
         return response
 
     def max_version(self, *, unstable: bool) -> int:

@@ -133,7 +133,7 @@ class SaslDispatcher:
         if server.state is State.FAILED or not server.expects(key):
             state = server.state
             server.fail()
-            raise RequestRefused(f"a request of API key {key} before authentication ({state.value})")
+            raise RequestRefused(f"a request of API key {key} arrived before authentication ({state.value})")
         return self._inner.route(frame)
 
     def decode(self, route: Route, frame: memoryview) -> Any:

@@ -62,4 +62,4 @@ def log_torn_transactions(torn: list[TornTransaction]) -> None:
     for lost in torn[:MAX_TORN_LOGGED]:
         log.warning("transaction_torn", **to_builtins(lost))
     if len(torn) > MAX_TORN_LOGGED:
-        log.warning("transactions_torn", count=len(torn), hint="'ottla audit' lists all torn transactions")
+        log.warning("transactions_torn", count=len(torn), hint="'ottla audit' lists all incomplete transactions")

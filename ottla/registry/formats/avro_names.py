@@ -35,9 +35,9 @@ def loaded(text: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise AvroError("it is nested too deeply") from None
+        raise AvroError("the schema is nested too deeply") from None
     except ValueError as error:
-        raise AvroError(f"it is not JSON ({error})") from None
+        raise AvroError(f"the schema is not JSON ({error})") from None
 
 
 def dumped(schema: Any) -> str:
@@ -85,7 +85,7 @@ def _walk(schema: Any, writer: _Writer, space: str | None) -> Any:
     try:
         return _rewritten(schema, writer, space)
     except RecursionError:
-        raise AvroError("its types are nested too deeply") from None
+        raise AvroError("the schema's types are nested too deeply") from None
 
 
 def _rewritten(schema: Any, writer: _Writer, space: str | None) -> Any:

@@ -48,10 +48,10 @@ def parse_avro(text: str, references: Sequence[NamedText]) -> AvroSchema:
     try:
         whole = dumped(self_contained(text, [reference.text for reference in references]))
         if whole.count('"name":') > MAX_NAMES:
-            raise AvroError(f"it has more than {MAX_NAMES:,} fields and types, with those of its references")
+            raise AvroError(f"the schema has more than {MAX_NAMES:,} fields and types, with those of its references")
         parsed: Schema = parse(whole)
         return AvroSchema(text=canonical(text), schema=parsed)
     except (AvroError, AvroException) as error:
         raise invalid(AVRO, error) from None
     except RecursionError:
-        raise invalid(AVRO, "its types are nested too deeply") from None
+        raise invalid(AVRO, "the schema's types are nested too deeply") from None

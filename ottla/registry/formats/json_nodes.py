@@ -68,7 +68,7 @@ class NodeBudget:
 
     def take(self) -> None:
         if self.left <= 0:
-            raise TooComplex(f"it has more than {MAX_NODES:,} nodes after its references are followed; leave some out")
+            raise TooComplex(f"a schema has more than {MAX_NODES:,} nodes after its references are followed; leave some out")
         self.left -= 1
 
 

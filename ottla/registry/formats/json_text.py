@@ -19,7 +19,7 @@ def loaded(text: str) -> Any:
     for match in _BRACKETS.finditer(text):
         depth += (match[1] is not None) - (match[2] is not None)
         if depth > MAX_DEPTH:
-            raise ValueError(f"it has more than {MAX_DEPTH} nested objects and arrays")
+            raise ValueError(f"the schema has more than {MAX_DEPTH} nested objects and arrays")
     return json.loads(text)
 
 

@@ -36,7 +36,7 @@ class KeySet:
         try:
             keys = jwt.PyJWKSet.from_dict(msgspec.json.decode(text, type=dict[str, Any])).keys
         except (jwt.PyJWTError, msgspec.MsgspecError, TypeError, ValueError, AttributeError) as error:
-            raise KeySetError(f"it is not a JSON Web Key Set: {type(error).__name__}") from None
+            raise KeySetError(f"the document is not a JSON Web Key Set: {type(error).__name__}") from None
         self._keys = [key for key in keys[:MAX_KEYS] if key.public_key_use in (None, "sig") and key.algorithm_name in ALGORITHMS]
 
     def candidates(self, key_id: object) -> list[Any]:

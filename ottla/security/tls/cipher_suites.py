@@ -60,5 +60,5 @@ def enable(context: ssl.SSLContext, suites: Sequence[str], versions: list[ssl.TL
     usable = {ssl.TLSVersion.TLSv1_2: bool(names), ssl.TLSVersion.TLSv1_3: len(older) < len(suites)}
     versions = [version for version in versions if usable[version]]
     if not versions:
-        raise CipherSuiteError("none of them belongs to a version in ssl.enabled.protocols")
+        raise CipherSuiteError("none of the suites belongs to a version in ssl.enabled.protocols")
     return versions

@@ -80,7 +80,7 @@ def from_store(data: bytes, path: str, password: str, secret: bytes | None) -> K
     pkcs12, serialization = _cryptography()
     store = _loaded(pkcs12, data, password)
     if store.key is None or store.cert is None:
-        raise KeyStoreError("it has no private key with a certificate")
+        raise KeyStoreError("the key store has no private key with a certificate")
     others = _ordered(store.cert.certificate, [other.certificate for other in store.additional_certs])
     chain = [certificate.public_bytes(serialization.Encoding.PEM) for certificate in (store.cert.certificate, *others)]
     encryption = serialization.NoEncryption() if secret is None else serialization.BestAvailableEncryption(secret)
@@ -95,7 +95,7 @@ def certificates_of_store(data: bytes, path: str, password: str) -> bytes:
     store = _loaded(pkcs12, data, password)
     trusted = [other.certificate for other in store.additional_certs]
     if not trusted:
-        raise KeyStoreError("it has no trusted certificate")
+        raise KeyStoreError("the trust store has no trusted certificate")
     return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in trusted)
 
 
@@ -114,7 +114,7 @@ def _check_pkcs12(data: bytes, path: str) -> None:
             " -deststoretype PKCS12, and give the converted file with the type PKCS12"
         )
     if not data.startswith(_DER_SEQUENCE):
-        raise KeyStoreError("it is not a PKCS12 file")
+        raise KeyStoreError("the file is not a PKCS12 file")
 
 
 def _cryptography() -> tuple[Any, Any]:
@@ -131,7 +131,7 @@ def _loaded(pkcs12: Any, data: bytes, password: str) -> Any:
     try:
         return pkcs12.load_pkcs12(data, password.encode())
     except ValueError:
-        raise KeyStoreError("it is not a PKCS12 file, or the password is wrong") from None
+        raise KeyStoreError("the file is not a PKCS12 file, or the password is wrong") from None
 
 
 def _ordered(own: Any, others: list[Any]) -> list[Any]:

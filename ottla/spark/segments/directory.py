@@ -102,7 +102,7 @@ class Directory:
         """
         missing = missing_end(segment, following)
         if missing is not None:
-            raise DamagedBatch(segment.log.path, segment.size_bytes, missing, "the file ends here, but its index continues")
+            raise DamagedBatch(segment.log.path, segment.size_bytes, missing, "the segment file ends before its index")
         is_closed = self.fs.read_file(f"{self.path}/{CLEAN_FILE}") is not None
         if is_closed and (topic, partition) not in read_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}"):
             gone = f"{topic}-{partition}: offsets {at} to {following - 1} are missing after {segment.log.path}"

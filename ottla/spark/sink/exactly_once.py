@@ -149,7 +149,7 @@ class ExactlyOnce(Generic[P]):
         Raises `Fenced`, `MustAbort` and `PipelineError`.
         """
         if self._done is None or not self._is_settled:
-            raise RuntimeError("there is nothing to renew, or start was not called")
+            raise RuntimeError("no batch was committed whose progress could be renewed, or start() was not called")
         self._is_settled = False
         try:
             self._write(self._done[0], tasks, self._done[1])

@@ -182,7 +182,7 @@ def test_sasl_ssl_listener_requires_client_certificates_only_if_its_prefixed_con
         ({}, "listeners: IN needs a certificate for TLS; give ssl.keystore.location"),
         ({"ssl.keystore.location": "/nowhere", "ssl.keystore.password": "hush"}, "cannot read /nowhere: No such file"),
         ({"ssl.keystore.location": __file__}, "SSL key store is specified, but key store password is not specified."),
-        ({"ssl.keystore.location": __file__, "ssl.keystore.password": "hush"}, "it is not a PKCS12 file"),
+        ({"ssl.keystore.location": __file__, "ssl.keystore.password": "hush"}, "the file is not a PKCS12 file"),
         ({"ssl.keystore.type": "BCFKS"}, "ssl.keystore.type: BCFKS is not supported; give one of PEM, PKCS12, JKS"),
         (
             {**KEYS, "ssl.keystore.type": "JKS"},

@@ -151,7 +151,7 @@ def test_wrong_index_file_takes_the_partition_offline_until_it_is_removed(suffix
         assert OFFLINE in view(broker)
     (line,) = lines
     assert line["reason"].startswith(path)
-    assert line["reason"].endswith("points to a wrong position; remove the file, and the next start rebuilds it")
+    assert line["reason"].endswith("points to a wrong position; remove the index file, and the next start rebuilds it")
     broker.stop()
     fs.unlink(path)
     with capture_logs() as lines:

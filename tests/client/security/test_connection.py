@@ -190,7 +190,7 @@ def test_client_refuses_unusable_key_and_trust_stores(authority: trustme.CA, tmp
             "ssl__keystore__location": str(tmp_path / "store"),
             "ssl__keystore__password": "secret",
         }
-        assert "it is not a PKCS12 file, or the password is wrong" in refused(lambda: connect(address, **given))
+        assert "the file is not a PKCS12 file, or the password is wrong" in refused(lambda: connect(address, **given))
         gone = {"security__protocol": "SSL", "ssl__truststore__location": "/nowhere.pem"}
         assert "/nowhere.pem cannot be read on this machine (No such file" in refused(lambda: connect(address, **gone))
         empty = {"security__protocol": "SSL", "ssl__truststore__certificates": "-----BEGIN CERTIFICATE-----\nx\n"}

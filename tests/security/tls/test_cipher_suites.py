@@ -59,7 +59,7 @@ def test_cipher_suites_enable_only_tls_versions_that_have_one_of_them(
     ("suites", "says"),
     [
         (["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_NO_SUCH"], "TLS_NO_SUCH is not supported"),
-        (["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "none of them belongs to a version in ssl.enabled.protocols"),
+        (["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "none of the suites belongs to a version in ssl.enabled.protocols"),
     ],
 )
 def test_cipher_suites_that_cannot_be_used_are_refused(suites: list[str], says: str) -> None:

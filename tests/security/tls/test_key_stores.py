@@ -98,7 +98,7 @@ def test_jks_key_store_is_refused_with_the_command_that_converts_it(magic: bytes
 
 @pytest.mark.parametrize("data", [b"", b"-----BEGIN", b"\x30\x03abc"])
 def test_key_store_file_that_is_not_pkcs12_is_refused(data: bytes) -> None:
-    with pytest.raises(KeyStoreError, match="it is not a PKCS12 file"):
+    with pytest.raises(KeyStoreError, match="the file is not a PKCS12 file"):
         certificates_of_store(data, "a.p12", "hush")
 
 

@@ -289,7 +289,7 @@ def test_segment_reader_reports_a_missing_segment(root: Path, logs: Logs, how: s
             name.unlink()
     before = Path(log.segments[len(log.segments) // 2 - 1].path(LOG_SUFFIX))
     named = {
-        "emptied": rf"{path} is damaged at byte 0, offset \d+: the file ends here, but its index continues",
+        "emptied": rf"{path} is damaged at byte 0, offset \d+: the segment file ends before its index",
         "deleted": rf"{path} is missing, but its index exists",
     }
     with pytest.raises(PipelineError, match=named.get(how, rf"after {before}, and the topic was never compacted")):
