@@ -356,6 +356,6 @@ def test_selected_text_pauses_console_updates_until_deselected(shown: Browser, f
     shown.wait(state_is("paused while text is selected"))
     assert not shown.script(f"return {condition}")
     assert shown.script("return document.getSelection().toString()") == "Groups"
-    # Groups that no longer change are updated too.
+    # The page shows the missed change although nothing changes afterwards.
     shown.script("document.getSelection().removeAllRanges()")
     shown.wait(f"{condition} && {state_is('live')}")

@@ -106,7 +106,7 @@ print(len(synced))
 @pytest.mark.parametrize(
     ("full_sync", "plain_syncs"),
     [
-        pytest.param("1", "0", id="F_FULLFSYNC"),  # 1 is F_GETFD, which Linux accepts.
+        pytest.param("1", "0", id="F_FULLFSYNC"),  # On Linux, command 1 is F_GETFD.
         pytest.param("51", "4", id="a file system without F_FULLFSYNC"),
     ],
 )

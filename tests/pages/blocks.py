@@ -40,6 +40,5 @@ def blocks(page: str) -> list[Block]:
 
 
 def block(name: tuple[str, str]) -> Block:
-    """Return the block with this name."""
     (one,) = (candidate for candidate in blocks(name[0]) if candidate.name == name)
     return one

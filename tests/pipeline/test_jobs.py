@@ -368,7 +368,7 @@ def test_spark_stream_stops_when_records_were_deleted_before_it_read_them(spark:
 
 
 def test_interrupted_generate_job_writes_every_purchase_once(spark: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an interruption in the second part, it continues with the third part. Another run writes nothing."""
+    """After an interruption in the second part, the job continues with the third part. Another run writes nothing."""
     monkeypatch.setattr(generating, "BLOCKS_A_PART", 1)
     create(broker.bootstrap, ("made",), 3)
     workload = Workload(25_000)

@@ -192,7 +192,7 @@ def test_impossible_record_count_of_a_batch_is_refused_before_decoding(check: Ch
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 def test_many_invalid_records_are_reported_in_steps(codec: int) -> None:
-    """Building errors takes several times as long as accepting records, so a check in one call leaves it to a check in steps.
+    """Building errors takes several times as long as accepting records, so a check in one call leaves errors to a check in steps.
 
     Only the check in steps then counts against the decompression limit.
     """

@@ -376,7 +376,6 @@ class ReplicaBrokersWorld:
             self.tell(broker_id)
 
     def move_leader(self, to: int, index: int = 0) -> None:
-        """Elect an in-sync replica as leader."""
         topic = self.state.topics[TOPIC]
         before = topic.partitions[index]
         assert to in before.isr

@@ -45,7 +45,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Unverified:
-    """The lowest sequence of an epoch among a producer's verified batches that were not appended.
+    """The lowest sequence of an epoch among a producer's batches that required verification and were not appended.
 
     ``newer``: whether the first of these batches, in any epoch, was sent with transaction version 2.
     """

@@ -82,7 +82,7 @@ def test_restarting_scenarios_run_first_and_exclusive_scenarios_last(scenario: C
 
 
 class Noting:
-    """A simulated broker that counts its connections and restarts. Only one play at a time may use it."""
+    """A simulated broker that counts its connections and restarts. Only one case at a time may use it."""
 
     def __init__(self) -> None:
         self.simulated = SimulatedBroker().start()

@@ -84,7 +84,7 @@ class Together(Generic[T]):
             threading.Thread(target=self._run, args=(turn,), daemon=True).start()
 
     def restart(self, *, kill: bool = False) -> None:
-        """Called by a play: wait until the broker was restarted. Raises the exception of a failed restart."""
+        """Let the calling play wait until the broker was restarted. Raises the exception of a failed restart."""
         turn: _Turn[T] = self._own.turn
         with self._change:
             turn.kill, turn.goes_on, turn.error = kill, False, None

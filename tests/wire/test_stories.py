@@ -239,7 +239,7 @@ def test_transaction_commit_flushes_buffered_records(client: Client, bootstrap: 
 @pytest.mark.entry("NET-01", "MRK-12", "PRD-18", "CRD-23")
 @pytest.mark.java
 def test_kip_890_kafkas_own_tool_finds_and_aborts_a_hanging_transaction() -> None:
-    """An older client's late batch was not verified. The coordinator does not know the transaction, which blocks readers."""
+    """An older client's late batch was not verified: it opened a transaction that no coordinator knows, and that blocks readers."""
     with Broker(settings={"transaction.max.timeout.ms": 1_000, "producer.id.expiration.ms": 60_000}) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in (

@@ -159,8 +159,6 @@ def test_principal_of_a_tls_client_is_taken_from_its_certificate(broker: Secured
 
 
 class Echo(asyncio.BufferedProtocol):
-    """A protocol that sends back what it receives."""
-
     def __init__(self) -> None:
         self._buffer = memoryview(bytearray(1 << 16))
 

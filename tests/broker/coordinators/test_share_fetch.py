@@ -1,4 +1,4 @@
-"""Share fetches and acknowledgements through a whole simulated broker."""
+"""Share fetches and acknowledgements on a simulated broker."""
 
 from __future__ import annotations
 

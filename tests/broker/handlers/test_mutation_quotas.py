@@ -37,7 +37,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the counts that the quota records. Fails if another thread than the event loop's records one."""
+    """Return the counts that the quota records. Fails if another thread than the event loop's records a count."""
     counts: list[int] = []
     original = MutationQuota.record
 

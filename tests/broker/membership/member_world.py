@@ -92,7 +92,6 @@ class MemberWorld(LoopWorld):
         write_identity(self.fs, path, DirectoryIdentity(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id))
 
     def replace_disk(self, node_id: int) -> None:
-        """Give a stopped broker a new, empty disk."""
         self.fs.remove_dir(f"/broker-{node_id}")
 
     def start(self, node_id: int, host: Host = NO_HOST) -> Member:

@@ -366,7 +366,7 @@ def test_record_that_cannot_be_applied_does_not_stop_the_metadata_fetch() -> Non
 
 
 def with_snapshot(size_bytes: int = 60) -> MembershipWorld:
-    """A simulated world whose controller has a snapshot of two batches, sent in chunks of ``size_bytes``, and a log from offset 900 on."""
+    """A world whose controller has a snapshot of two batches, sent in chunks of ``size_bytes``, and a log from offset 900 on."""
     world = MembershipWorld()
     controller = world.controller
     controller.snapshot = SnapshotId(end_offset=900, epoch=2)

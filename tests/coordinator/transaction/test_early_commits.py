@@ -1,5 +1,5 @@
-"""A commit that arrives before its batches gets a retriable error once. The coordinator remembers this when the result's effect is
-executed."""
+"""A commit that arrives before its batches gets a retriable error once. The coordinator remembers the commit when the result's
+effect is executed."""
 
 from __future__ import annotations
 

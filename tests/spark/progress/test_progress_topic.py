@@ -271,7 +271,7 @@ def test_stream_continues_in_the_progress_topic_from_progress_in_the_group(broke
     assert newer.write(1).is_replay
     newer.write(2)
     assert kept(newer) == (Mark("q", 2, "run", offsets=1), {"older": {"0": 3}})
-    # In the opposite case, the group has newer progress than the topic.
+    # The group may also have newer progress than the topic.
     older.sink = ExactlyOnce(SharedTransaction(older.cluster, "older"), "run")
     older.sink.start()
     older.write(3)

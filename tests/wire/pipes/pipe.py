@@ -53,7 +53,7 @@ def subscribed() -> Consumer:
     )
 
     def taken(_: Consumer, partitions: list[TopicPartition]) -> None:
-        # librdkafka calls this in consume() when a member that was removed from the group rejoins, never during a transaction.
+        # librdkafka calls this callback in consume() when a member that was removed from the group rejoins, not in a transaction.
         say(f"lost {len(partitions)}")
 
     consumer.subscribe([source], on_lost=taken)
