@@ -11,7 +11,7 @@ def test_replica_comparison_reports_nothing_for_equal_replicas() -> None:
     assert differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 5, 77)}}}) == []
 
 
-def test_replica_comparison_reports_another_leader_epoch() -> None:
+def test_replica_comparison_reports_a_batch_with_another_leader_epoch() -> None:
     (line,) = differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 6, 77)}}})
     assert line == "replicas differ: ('t', 0) in 1 batches, from offset 0 on: (2, 5, 77) on broker 1, (2, 6, 77) on broker 2"
 

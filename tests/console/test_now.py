@@ -13,7 +13,7 @@ from ottla.control.history import Holder
 
 
 @pytest.mark.parametrize(("is_manual", "shown_ms"), [(False, 1_700_000_000_000), (True, 1_700_000_000_999)])
-def test_console_shows_a_stopped_broker_clock_in_milliseconds(is_manual: bool, shown_ms: int) -> None:
+def test_console_shows_milliseconds_only_of_a_manual_clock(is_manual: bool, shown_ms: int) -> None:
     """A page is redrawn when its values change. A running clock's milliseconds would cause a redraw at each read."""
     clock = ManualClock(1_700_000_000_999)
     controlled = SimpleNamespace(broker=SimpleNamespace(clock=clock), clock=clock if is_manual else None)

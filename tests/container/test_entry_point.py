@@ -243,7 +243,7 @@ def test_environment_of_other_kafka_images_configures_the_broker(prefix: str, ow
     assert serving["CLUSTER_ID"] == CLUSTER_ID
 
 
-def test_misspelt_environment_variable_is_reported_as_written() -> None:
+def test_misspelt_kafka_cfg_variable_is_reported_with_the_prefix_that_the_user_wrote() -> None:
     _, ignored = load(None, {"KAFKA_CFG_LISTNERS": "PLAINTEXT://:9092"}, [], {})
     assert ignored == ["KAFKA_CFG_LISTNERS"]
     assert variable_near("KAFKA_CFG_LISTNERS") == "KAFKA_CFG_LISTENERS"

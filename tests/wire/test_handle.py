@@ -289,7 +289,7 @@ def test_ended_test_suite_that_did_not_close_its_broker_leaves_no_process_or_fil
     process.stdout.close()
 
 
-def test_broker_object_keeps_an_explicit_data_directory(tmp_path: Path) -> None:
+def test_broker_object_keeps_an_explicit_data_directory_after_its_process_ended(tmp_path: Path) -> None:
     script = f"from ottla import Broker; broker = Broker(data_dir={str(tmp_path / 'data')!r}).start(); print(broker.pid)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     wait_until(lambda: not is_alive(int(done.stdout)))

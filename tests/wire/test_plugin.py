@@ -431,7 +431,7 @@ def careless(ottla_session):
 def ids(ottla_session):
     return [fault.id for fault in ottla_session.faults.all()]
 
-def test_leaves_faults(slow, careless, ottla_session):
+def test_careless_test_leaves_faults_on_its_broker(slow, careless, ottla_session):
     ottla_session.faults.add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
     assert len(ids(ottla_session)) == 3
 
@@ -500,7 +500,7 @@ def test_clock_is_advanced(ottla):
     ottla.clock.advance("7d")
     ottla.create_topic("left")
 
-def test_clock_keeps_its_time(ottla):
+def test_manual_clock_keeps_its_time_in_the_next_test(ottla):
     assert ottla.clock.now_ms == TIMES[0] + 7 * 86_400_000
     assert topics(ottla.bootstrap) == {"left"}
 
@@ -543,7 +543,7 @@ import os
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("kind", ["ottla", "ottla_session"])
-def test_fork_leaves_broker_and_faults(request, kind):
+def test_forked_child_leaves_the_broker_and_its_faults(request, kind):
     broker = request.getfixturevalue(kind)
     fault = broker.faults.add(api="Metadata", delay_ms=1)
     pid = os.fork()

@@ -20,7 +20,7 @@ class Part:
         self._used.append(self._name)
 
 
-def test_config_is_reloaded_only_where_it_changed_or_was_set_again() -> None:
+def test_broker_component_reloads_only_configs_that_changed_or_were_set_again() -> None:
     config, checked, used = LiveConfig(BrokerConfig({})), list[str](), list[str]()
     config.parts += [Part(name, checked, used) for name in ("a", "b", "c")]
     by_call: list[set[str]] = []

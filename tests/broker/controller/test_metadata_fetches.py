@@ -28,7 +28,7 @@ def test_metadata_fetch_response_has_the_controller_address(controller: Simulate
 
 
 @pytest.mark.parametrize("wrong", ["cluster", "topic", "none"])
-def test_metadata_fetch_of_other_topics_or_clusters_is_refused(controller: SimulatedController, wrong: str) -> None:
+def test_controller_refuses_fetches_of_other_topics_or_with_another_cluster_id(controller: SimulatedController, wrong: str) -> None:
     broker = Broker(controller, 1)
     request = broker.fetch_request()
     if wrong == "cluster":

@@ -92,7 +92,7 @@ def check_gone(broker: SimulatedBroker) -> None:
         assert deleted(client, "t") == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_topic_with_a_missing_directory_is_deleted(broker: SimulatedBroker, fs: Stubborn) -> None:
+def test_deletion_of_a_topic_with_a_missing_directory_succeeds(broker: SimulatedBroker, fs: Stubborn) -> None:
     fs.remove_dir(f"{DATA_DIR}/t-1")
     with broker.connect() as client:
         assert deleted(client, "t") == 0
@@ -103,7 +103,9 @@ def test_topic_with_a_missing_directory_is_deleted(broker: SimulatedBroker, fs: 
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_topic_is_deleted_when_its_directories_cannot_be_renamed(broker: SimulatedBroker, fs: Stubborn, kill: bool) -> None:
+def test_deletion_of_a_topic_whose_directories_cannot_be_renamed_succeeds(
+    broker: SimulatedBroker, fs: Stubborn, kill: bool
+) -> None:
     fs.refuses = ("/t-1", "/t-2")
     with broker.connect() as client, capture_logs() as lines:
         assert deleted(client, "t") == 0
@@ -159,7 +161,7 @@ def test_stray_directory_that_cannot_be_moved_does_not_prevent_the_start(broker:
         assert produce(client, "t", 1) == 0
 
 
-def test_delete_records_succeeds_after_the_start_offset_is_stored(broker: SimulatedBroker, fs: Stubborn) -> None:
+def test_delete_records_fails_only_if_the_log_start_offset_cannot_be_stored(broker: SimulatedBroker, fs: Stubborn) -> None:
     request = DeleteRecordsRequest(
         topics=[
             DeleteRecordsTopic(

@@ -293,7 +293,7 @@ def test_topics_are_not_created_automatically_beyond_the_mutation_quota(broker: 
     assert client.call(wanted, 9).topics[0].error_code == 0
 
 
-def test_connections_of_an_address_beyond_its_rate_quota_are_closed_later(broker: SimulatedBroker) -> None:
+def test_connection_above_the_rate_quota_of_its_ip_address_is_closed_within_a_second(broker: SimulatedBroker) -> None:
     # Simulated clients have no address, so the default quota applies.
     alter(broker, {"ip": None}, connection_creation_rate=1)
     versions = ApiVersionsRequest(client_software_name="t", client_software_version="1")

@@ -207,7 +207,7 @@ def log_of(world: MemberWorld, path: str) -> bytes:
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_broker_starts_with_its_copy_of_the_controllers_log(kill: bool) -> None:
+def test_restarted_broker_continues_at_the_end_of_its_copy_of_the_metadata_log(kill: bool) -> None:
     world = MemberWorld()
     member = world.start(1)
     with member.connect() as client:

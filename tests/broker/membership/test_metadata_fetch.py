@@ -85,7 +85,9 @@ def test_metadata_snapshot_is_fetched_when_the_fetch_offset_was_deleted(fetch: M
         answer(PartitionData(error_code=Code.UNKNOWN_SERVER_ERROR, records=b"x")),
     ],
 )
-def test_mismatched_metadata_fetch_response_appends_no_records(fetch: MetadataFetch, response: FetchResponse) -> None:
+def test_metadata_fetch_response_with_an_error_or_another_partition_appends_no_records(
+    fetch: MetadataFetch, response: FetchResponse
+) -> None:
     taken = fetch.take(response)
     assert taken.step is Step.WAIT
     assert taken.reason

@@ -103,7 +103,7 @@ def is_needed(path: str) -> bool:
 @pytest.mark.heavy
 @pytest.mark.entry("STO-06", "STO-07", "STO-11", "STO-13")
 @pytest.mark.parametrize("harm", [empty, cut, pytest.param(flip, marks=pytest.mark.full), huge, garbage])
-def test_damaged_file_beside_the_logs_never_changes_a_response(harm: Callable[[bytes, random.Random], bytes]) -> None:
+def test_damaged_file_other_than_a_log_segment_never_changes_a_response(harm: Callable[[bytes, random.Random], bytes]) -> None:
     files, healthy = closed()
     for path in paths():
         for seed in range(12 if harm is flip else 2):

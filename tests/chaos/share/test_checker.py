@@ -91,7 +91,7 @@ def test_share_group_checker_permits_a_decreased_delivery_count_after_a_failure(
     assert check(history) == []
 
 
-def test_share_group_checker_reports_a_failure_that_lost_the_count_of_a_released_delivery() -> None:
+def test_share_group_checker_reports_a_released_delivery_count_that_a_failure_lost() -> None:
     released = ("got 1 2 0 0 2 v0", "want 2 0 0 2 RELEASE", "done 2.5 0 0 2 RELEASE")
     history = history_of(*released, "got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
     history.disruptions = [(3, 4)]

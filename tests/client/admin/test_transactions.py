@@ -96,7 +96,9 @@ def open_producer(producer_id: int = 7, last_ms: int = LATE_MS, start: int = 4, 
     ],
     ids=["known", "of other partitions", "id expired", "nobody's", "young", "none open"],
 )
-def test_hanging_transactions_are_found(state: ProducerState, known: DescribeTransactionsResponse, hangs: bool) -> None:
+def test_open_transaction_of_a_partition_unknown_to_its_coordinator_is_found_as_hanging(
+    state: ProducerState, known: DescribeTransactionsResponse, hangs: bool
+) -> None:
     scripted = broker(DescribeProducers=[producers(state)], DescribeTransactions=[known])
     hanging = transactions.find_hanging(ScriptedCluster(kafka=scripted).brokers(), ["t"], now_ms=NOW_MS)
     assert [h.transaction.start_offset for h in hanging] == ([4] if hangs else [])

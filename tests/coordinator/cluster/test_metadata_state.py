@@ -381,7 +381,7 @@ def test_equal_partition_records_of_other_topics_are_not_decoded_again(monkeypat
         state.replay(ClusterState(1).create_topic("ghost", b"g" * 16, 1, {}).records[1])
 
 
-def test_equal_partition_registrations_share_one_object() -> None:
+def test_equal_partition_registrations_share_one_python_object() -> None:
     """Equal partition registrations are shared, so each of 10,000 partitions on one broker takes only a pointer."""
     state = ClusterState(1)
     for name in ("t", "u"):

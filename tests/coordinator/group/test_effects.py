@@ -74,7 +74,7 @@ def test_sync_group_of_the_leader_starts_the_generation_before_it_answers_member
     assert world.state is ClassicGroupState.COMPLETING_REBALANCE
 
 
-def test_expired_session_of_a_group_member_returns_a_changed_copy_of_the_group() -> None:
+def test_removal_of_an_expired_group_member_returns_a_changed_copy_of_the_group() -> None:
     world = ClassicGroupWorld()
     (client,) = stable(world, 1)
     before = world.shard.groups[GROUP]
