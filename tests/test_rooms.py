@@ -57,7 +57,7 @@ SHARED_NAMES = {
 """Names that classes of several modules share. Generated messages have the names of Kafka's schemas."""
 
 
-def test_class_name_is_used_for_one_concept_only() -> None:
+def test_each_class_name_is_used_for_one_concept_only() -> None:
     modules: dict[str, list[str]] = {}
     for path in (ROOT / "ottla").rglob("*.py"):
         if "protocol/messages" not in str(path):

@@ -47,13 +47,13 @@ class Handle:
         ({"act": True}, "act: expected a function, not True"),
     ],
 )
-def test_error_for_a_wrong_argument_type_names_it_in_one_line(given: dict[str, Any], told: str) -> None:
+def test_error_for_an_argument_of_the_wrong_type_names_the_argument_in_one_line(given: dict[str, Any], told: str) -> None:
     with pytest.raises(TypeError) as raised:
         Handle().method(**given)
     assert str(raised.value) == told
 
 
-def test_arguments_of_the_right_type_are_passed_to_the_method() -> None:
+def test_arguments_of_the_right_type_reach_the_method_of_a_broker_object() -> None:
     assert Handle().method(is_new=1, configs=[("a", 1)], path=Path()) == "None 1.0 1"  # type: ignore[arg-type]
     assert Handle().method(3, 1, "a", unchecked=[]) == "3 1 False"  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="port: expected a whole number, not '9092'"):

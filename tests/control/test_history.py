@@ -398,7 +398,7 @@ def test_total_size_of_the_history_is_limited() -> None:
     assert history.size_bytes == 0
 
 
-def test_unsorted_history_events_are_limited() -> None:
+def test_number_of_unsorted_history_events_is_limited() -> None:
     history = EventHistory(max_bytes=0)
     tracemalloc.start()
     try:

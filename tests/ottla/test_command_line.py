@@ -135,7 +135,7 @@ def test_compose_file_publishes_ports_on_loopback_only() -> None:
         (["generate", "--config", "binary.toml"], 1, "--config binary.toml: "),
     ],
 )
-def test_invalid_job_arguments_are_refused(
+def test_invalid_arguments_of_a_pipeline_job_are_refused_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

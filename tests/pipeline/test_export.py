@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java, pytest.mark.
 
 @pytest.mark.parametrize("reads_segments", [False, True])
 @pytest.mark.parametrize("while_writing", [False, True])
-def test_export_of_a_recreated_topic_is_refused(
+def test_parquet_export_of_a_recreated_topic_is_refused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_segments: bool, while_writing: bool
 ) -> None:
     """Without the check, the export would continue at the old topic's offsets, or mix in the new topic's records."""

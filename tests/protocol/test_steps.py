@@ -106,7 +106,7 @@ def test_cleaned_segment_whose_sync_fails_leaves_no_file(fs: Faulty, log: Log) -
     assert log.first_dirty_offset == 0
 
 
-def test_failed_fsync_is_raised_after_the_log_has_failed(fs: Faulty, log: Log) -> None:
+def test_failed_fsync_during_log_cleaning_is_raised_although_the_log_has_already_failed(fs: Faulty, log: Log) -> None:
     steps = cleaning(log)
     next(step for step in steps.__await__() if step is not None)
     log.is_failed = True

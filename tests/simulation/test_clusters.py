@@ -46,7 +46,7 @@ def test_simulated_cluster_of_a_seed_is_reproducible() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("first", (1, 11))
-def test_simulated_clusters_of_seeds_have_no_findings(first: int) -> None:
+def test_simulated_clusters_of_some_seeds_have_no_findings(first: int) -> None:
     report = play(range(first, first + 10), 20, brokers=3)
     assert failures(report) == []
     assert report.transactions >= 20 * 10

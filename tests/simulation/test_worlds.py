@@ -121,7 +121,7 @@ def test_simulated_crash_keeps_synced_bytes_and_a_part_of_unsynced_bytes() -> No
     assert all(size % SECTOR_BYTES == 0 for size in torn - {len(synced)})
 
 
-def test_power_cut_may_undo_an_unsynced_rename_and_file_names_are_sorted() -> None:
+def test_simulated_power_cut_may_undo_an_unsynced_rename_and_disk_lists_sorted_names() -> None:
     fs = TracingFilesystem()
     disk = TornDisk()
     fs.write_file("/d/new", b"new")

@@ -70,7 +70,7 @@ def again(fs: FaultyFilesystem, log: Log, *, clean: bool) -> Log:
 
 @pytest.mark.entry("STO-21", "RDC-08")
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_failed_log_write_leaves_no_partial_effect(seed: int) -> None:
+def test_failed_log_write_leaves_no_partial_change(seed: int) -> None:
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(TINY)
     for call in story(log, seed):

@@ -196,7 +196,7 @@ def test_interrupted_directory_replacement_is_reported_to_commands() -> None:
         check_not_replacing(fs, DIRECTORY)
 
 
-def test_directory_data_is_replaced_on_a_real_disk(tmp_path: Path) -> None:
+def test_broker_data_directory_is_replaced_or_restored_on_a_real_filesystem(tmp_path: Path) -> None:
     fs = RealFilesystem()
     write_all(fs, str(tmp_path), OLD | OTHERS)
     for run in (True, False):

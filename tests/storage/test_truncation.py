@@ -72,7 +72,7 @@ def test_truncated_log_equals_a_log_without_the_later_batches(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", seeds(4, in_check=2))
-def test_truncated_log_is_the_same_after_a_restart(seed: int) -> None:
+def test_truncated_log_is_unchanged_by_a_restart(seed: int) -> None:
     log = written(seed)
     truncate_to(log, random.Random(seed).randrange(1, log.log_end_offset), NOW_MS)
     follow(written(seed), log)

@@ -88,7 +88,7 @@ def test_session_broker_keeps_its_fault(held, ottla, ottla_session):
 """
 
 
-def test_fresh_marker_does_not_reset_the_broker_of_a_wider_fixture(tmp_path: Path) -> None:
+def test_fresh_marker_does_not_reset_the_broker_of_a_fixture_with_wider_scope(tmp_path: Path) -> None:
     (tmp_path / "test_xlater.py").write_text(FRESH_MODULE)
     code, output = run(tmp_path, FRESH)
     assert (code, "7 passed" in output) == (0, True), output
@@ -165,7 +165,7 @@ def test_fresh_marker_keeps_the_broker_of_an_autouse_session_fixture(prepared, o
 """
 
 
-def test_ottla_marker_is_refused_if_a_wider_fixture_has_another_broker(tmp_path: Path) -> None:
+def test_ottla_marker_is_refused_if_a_fixture_with_wider_scope_has_another_broker(tmp_path: Path) -> None:
     code, output = run(tmp_path, MARKED)
     assert (code, "3 passed, 4 errors" in output) == (1, True), output
     told = "{} uses {}, but the marker ottla of test_users.py::{} needs another broker; use"

@@ -150,7 +150,7 @@ def test_fault_on_sasl_authenticate_makes_authentication_fail(broker: Broker) ->
     ("certificate", "says"),
     [("expired", "certificate has expired"), ("other-host", "of another host"), ("untrusted", "is not trusted")],
 )
-def test_clients_refuse_untrusted_expired_and_foreign_certificates(certificate: str, says: str) -> None:
+def test_clients_refuse_untrusted_and_expired_certificates_and_those_of_another_host(certificate: str, says: str) -> None:
     with Broker(security="SSL") as broker:
         errors: list[Any] = []
         broker.present_certificate(certificate)
@@ -345,7 +345,7 @@ def test_expired_sasl_session_ends_the_connection_at_the_next_request(broker: Br
     assert any("the session has ended" in line for line in broker.logs)
 
 
-def test_command_line_closes_connections_and_expires_sasl_sessions(broker: Broker) -> None:
+def test_fault_commands_disconnect_clients_and_expire_sasl_sessions(broker: Broker) -> None:
     producer = connected(broker, "cli")
     control = ["--url", broker.ready["control"]["url"], "--token", broker.ready["control"]["token"]]
     line = [sys.executable, "-m", "ottla", "fault"]

@@ -164,7 +164,7 @@ def test_pending_response_of_a_disconnected_client_is_abandoned(
     assert abandoned == [0]
 
 
-def test_request_parked_after_its_steps_counts_in_the_memory_budget(
+def test_request_parked_after_work_in_several_steps_counts_in_the_memory_budget(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, _ = connected

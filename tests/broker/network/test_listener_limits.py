@@ -69,7 +69,7 @@ def test_inter_broker_listener_is_not_limited_by_connections_of_other_listeners(
     assert all(are_read(broker, 50, "OUT"))
 
 
-def test_connection_creation_rate_changes_while_the_broker_runs(broker: Any) -> None:
+def test_changed_connection_creation_rate_takes_effect_while_the_broker_runs(broker: Any) -> None:
     live_config = limited(broker, "IN")
     assert all(are_read(broker, 50))
     of_listener = f"listener.name.in.{RATE}"

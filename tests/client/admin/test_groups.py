@@ -103,7 +103,7 @@ def test_group_lag_is_measured_to_the_high_watermark(version: int) -> None:
     )
 
 
-def test_group_positions_request_metadata_once_per_topic() -> None:
+def test_reading_positions_of_a_group_requests_metadata_once_per_topic() -> None:
     """For one page, the console requests the positions of up to 200 groups, so each group must need few requests."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 40), ("t", 1, 30))])
     brokers = ScriptedCluster(kafka=scripted).brokers()

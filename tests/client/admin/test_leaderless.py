@@ -55,7 +55,7 @@ def partition(**fields: list[int]) -> LeaderlessPartition:
         (partition(last_leaders=[2]), "an election is in progress", "wait"),
     ],
 )
-def test_leaderless_partition_has_reason_and_remedy(one: LeaderlessPartition, reason: str, remedy: str) -> None:
+def test_description_of_a_leaderless_partition_has_reason_and_remedy(one: LeaderlessPartition, reason: str, remedy: str) -> None:
     assert (one.reason, one.remedy) == (reason, remedy)
 
 

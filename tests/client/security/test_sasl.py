@@ -33,7 +33,7 @@ def test_sasl_plain_sends_one_message() -> None:
     assert hold(plain("tim", "tanstaaftanstaaf"), b"") == [b"\0tim\0tanstaaftanstaaf"]
 
 
-def test_scram_matches_the_example_of_its_rfc() -> None:
+def test_scram_client_reproduces_the_example_conversation_of_its_rfc() -> None:
     assert hold(scram("SCRAM-SHA-256", "user", "pencil", NONCE), SERVER_FIRST, SERVER_FINAL) == [
         b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
@@ -107,7 +107,7 @@ def test_random_sasl_server_messages_raise_only_expected_errors(answers: list[by
             conversation.send(answer)
 
 
-def test_oauthbearer_matches_the_example_of_its_rfc() -> None:
+def test_oauthbearer_client_reproduces_the_example_message_of_its_rfc() -> None:
     token = "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="
     said = hold(oauthbearer(token, {"host": "server.example.com", "port": "143"}), b"")
     assert said == [f"n,,\x01auth=Bearer {token}\x01host=server.example.com\x01port=143\x01\x01".encode()]

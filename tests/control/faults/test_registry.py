@@ -94,7 +94,9 @@ MATCHES: list[tuple[dict[str, Any], IncomingRequest, bool]] = [
 
 
 @pytest.mark.parametrize(("given", "request_", "is_hit"), MATCHES)
-def test_fault_matches_only_its_requests(given: dict[str, Any], request_: IncomingRequest, is_hit: bool) -> None:
+def test_fault_hits_only_requests_that_meet_all_its_conditions(
+    given: dict[str, Any], request_: IncomingRequest, is_hit: bool
+) -> None:
     faults = Faults()
     added = faults.add(Fault(**given, cut="before"))
     is_watched = request_.api_key in faults.watched_keys

@@ -130,7 +130,7 @@ def test_too_large_delete_acls_response_is_refused(state: ClusterState, monkeypa
     assert len(state.acls.by_id) == 2
 
 
-def test_describe_acls_returns_acls_in_order(state: ClusterState) -> None:
+def test_describe_acls_returns_acls_in_a_fixed_order(state: ClusterState) -> None:
     create(state, TEAM, ORDERS)
     assert state.acls.matching(AclBindingFilter()) == [ORDERS, TEAM]
     assert state.acls.matching(AclBindingFilter(permission=PermissionType.DENY)) == [TEAM]

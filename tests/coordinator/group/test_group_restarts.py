@@ -71,7 +71,7 @@ def test_topic_metadata_change_does_not_extend_the_revocation_timeout_of_a_membe
     assert world.group.revocations_ms == before
 
 
-def test_future_timestamp_of_a_consumer_group_target_does_not_delay_the_next_target() -> None:
+def test_consumer_group_assignment_with_a_future_timestamp_does_not_delay_a_new_assignment() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     world.join(a)
@@ -81,7 +81,7 @@ def test_future_timestamp_of_a_consumer_group_target_does_not_delay_the_next_tar
     assert world.group.assignment_epoch == world.group.group_epoch
 
 
-def test_future_timestamp_of_a_streams_group_target_does_not_delay_the_next_target() -> None:
+def test_streams_group_assignment_with_a_future_timestamp_does_not_delay_a_new_assignment() -> None:
     world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=1_000)), Application("a"), Application("b")
     world.join(a)
     world.now_ms -= 3_600_000

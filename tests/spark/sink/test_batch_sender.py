@@ -143,11 +143,11 @@ def test_batch_sender_raises_non_retriable_errors_at_once(clock: Clock, code: in
     assert clock.now_s == 0
 
 
-def test_duplicate_sequence_error_after_a_retry_is_success(clock: Clock) -> None:
+def test_batch_sender_takes_a_duplicate_sequence_error_after_a_retry_as_success(clock: Clock) -> None:
     write(Leader(ConnectionError("gone"), Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))
 
 
-def test_duplicate_sequence_error_without_a_retry_is_an_error(clock: Clock) -> None:
+def test_batch_sender_raises_a_duplicate_sequence_error_without_a_retry(clock: Clock) -> None:
     """Another writer of this transaction used the sequence number: its batch is stored, and this task's batch is not."""
     with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent only once"):
         write(Leader(Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))

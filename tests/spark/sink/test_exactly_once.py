@@ -318,7 +318,7 @@ def rows(batch: int, *, fail: bool = False) -> Iterator[Row]:
         raise ZeroDivisionError
 
 
-def test_spark_driver_that_writes_batches_itself_writes_each_once(
+def test_spark_driver_that_writes_small_batches_itself_writes_each_batch_once(
     driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World
 ) -> None:
     sink = driven()
