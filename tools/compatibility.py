@@ -179,7 +179,7 @@ def document(results: Results) -> str:
     lines = [
         "# Compatibility",
         "",
-        "The tables have the numbers of passed and of all tests in the last `make compatibility`, with released versions of clients.",
+        "The tables count passed tests and all tests of the last `make compatibility`, with released versions of clients.",
         "A dash means that no test uses this client for the feature, not that it fails: every version of every API is compared",
         "with Apache Kafka's responses, independently of clients ([APIs](apis.md), [conformance](conformance.md)).",
         "",

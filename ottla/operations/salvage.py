@@ -129,7 +129,7 @@ def _sound_part(
     sound = SoundBatches(file, expected, position, limit=following)
     for at, header, _ in sound:
         if following is None and expected < known_end < header.next_offset:
-            return at, expected, f"offset {header.base_offset} after {expected - 1}"
+            return at, expected, f"offset {header.base_offset} follows offset {expected - 1}"
         gap = (at, expected, header) if header.base_offset > expected else None
         expected = header.next_offset
         if header.producer_id >= 0:
@@ -140,7 +140,7 @@ def _sound_part(
     if gap is not None and file.size - begin >= HEADER_BYTES:
         at, before, jumped = gap
         if read_header(file.read(HEADER_BYTES, begin)).base_offset == before + jumped.last_offset_delta + 1:
-            return at, before, f"offset {jumped.base_offset} after {before - 1}"
+            return at, before, f"offset {jumped.base_offset} follows offset {before - 1}"
     return begin, expected, sound.reason or "no whole batch"
 
 

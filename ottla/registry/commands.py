@@ -142,7 +142,7 @@ def _id_of(state: RegistryState, wanted: Registration, identity: bytes) -> int:
         if (known := state.id_of(identity)) is not None:
             return known
         if state.max_id >= MAX_NUMBER:
-            text = f"no schema id is left, because {MAX_NUMBER} is used; register it in mode IMPORT with another id"
+            text = f"no schema id is left, because {MAX_NUMBER} is used; register the schema in mode IMPORT with another id"
             raise RegistryError(RegistryCode.TOO_MANY_SCHEMAS, text)
         return state.max_id + 1
     if wanted.schema_id > MAX_NUMBER:

@@ -57,7 +57,7 @@ def _checked(log: Log, records: memoryview, leader_epoch: int) -> list[tuple[int
         if header.leader_epoch > leader_epoch:
             break
         if header.leader_epoch < latest:
-            after = f"leader epoch {header.leader_epoch} at offset {header.base_offset} after epoch {latest}"
+            after = f"leader epoch {header.leader_epoch} at offset {header.base_offset} follows leader epoch {latest}"
             raise KafkaError(Code.CORRUPT_MESSAGE, f"{log.name}: {after}")
         latest = header.leader_epoch
         sound.append((position, header))

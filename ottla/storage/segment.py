@@ -318,7 +318,7 @@ class Segment:
         next_offset = self.base_offset
         for position, header, raw in sound:
             if next_offset < known_end < header.next_offset:
-                crossed = f"offset {header.base_offset} after {next_offset - 1} at byte {position}"
+                crossed = f"offset {header.base_offset} follows offset {next_offset - 1} at byte {position}"
                 return Recovered(next_offset, position, crossed, next_offset)
             next_offset = header.next_offset
             self._note(position, header.size_bytes, header.last_offset, header.max_timestamp_ms, index_interval_bytes)

@@ -76,7 +76,7 @@ def fault_of(header: BatchHeader, next_offset: int, room_bytes: int) -> str | No
     if header.magic != 2:
         return f"the magic byte is {header.magic}"
     if header.base_offset < next_offset or header.last_offset_delta < 0:
-        return f"offset {header.base_offset} after {next_offset - 1}"
+        return f"offset {header.base_offset} follows offset {next_offset - 1}"
     return None
 
 
@@ -227,11 +227,11 @@ class SoundBatches:
                 self.reason = _wrong_crc(header)
                 return
             if header.base_offset < self.next_offset or header.last_offset_delta < 0:
-                self.reason = f"offset {header.base_offset} after {self.next_offset - 1}"
+                self.reason = f"offset {header.base_offset} follows offset {self.next_offset - 1}"
                 self.damaged_offset = min(self.damaged_offset, header.base_offset)
                 return
             if header.next_offset > self._limit:
-                self.reason = f"offset {header.base_offset} after {self.next_offset - 1}, beyond the range of a segment"
+                self.reason = f"offset {header.base_offset} follows offset {self.next_offset - 1}, beyond the range of a segment"
                 return
             if header.base_offset != self.next_offset:
                 self.is_gapless = False

@@ -67,7 +67,7 @@ def test_segment_scan_reads_only_the_requested_part_of_a_file() -> None:
         ((8, b"\0\1\0\0"), None),
         ((8, b"\0\0\0\5"), None),
         ((16, b"\1"), None),
-        ((0, bytes(8)), "offset 0 after 100"),
+        ((0, bytes(8)), "offset 0 follows offset 100"),
         ((8, b"\0\0\0\x77"), "the batch at offset 101 has a wrong CRC"),
     ],
 )

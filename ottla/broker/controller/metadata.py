@@ -91,7 +91,7 @@ class ControllerMetadata:
                 setting=MIN_INSYNC_REPLICAS,
                 given=given,
                 used=in_force,
-                hint="the cluster keeps its first value; 'ottla config set broker default' changes it",
+                hint="the cluster keeps the value of its first start; 'ottla config set broker default' changes it",
             )
 
     def _set_dynamic_configs(self, named: Collection[str] = ()) -> None:

@@ -137,7 +137,9 @@ class ClusterCommands:
         """
         if METADATA_TOPIC in self.state.topics:
             self._execute(self.state.delete_topic(METADATA_TOPIC))
-            log.warning("metadata_topic_removed", topic=METADATA_TOPIC, hint="records that clients wrote to it are not served")
+            log.warning(
+                "metadata_topic_removed", topic=METADATA_TOPIC, hint="records that clients wrote to the topic are not served"
+            )
 
     # creating and changing topics
 

@@ -91,7 +91,7 @@ class SecuredListener:
                 log.warning(
                     "unsecured_tokens_accepted",
                     listener=self.name,
-                    hint="every client can create such tokens; use them only in tests",
+                    hint="every client can create unsecured tokens; use them only in tests",
                 )
                 return UnsecuredTokens(sasl.modules[OAUTHBEARER].options)
             source = KeySource(self.ports.env, sasl.key_set.url, sasl.key_set.refresh_ms)

@@ -62,7 +62,7 @@ def note_damage(partition_log: Log) -> None:
             position=damage.position,
             offset=damage.offset,
             reason=damage.reason,
-            hint="fetches of these offsets get CORRUPT_MESSAGE; restore the file, or stop the broker and run 'ottla recover'",
+            hint="fetches of the damaged offsets get CORRUPT_MESSAGE; restore the file, or stop the broker and run 'ottla recover'",
         )
     partition_log.logged_damage = damage
 

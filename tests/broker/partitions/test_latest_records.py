@@ -179,7 +179,7 @@ def test_segment_with_offsets_outside_its_range_is_reported_as_damaged() -> None
     first.log.append(older.log.read(older.size_bytes, 0))
     log.segments = log.segments[2:]
     for read in (all_batches, functools.partial(latest_batches, kinds=(TXN_KEY_VERSION,))):
-        with pytest.raises(Damaged, match=f"{first.base_offset:020}.log: the file cannot be read from byte 0 on: offset 0 after"):
+        with pytest.raises(Damaged, match=f"{first.base_offset:020}.log: the file cannot be read from byte 0 on: offset 0 follows"):
             list(read(log))
 
 
