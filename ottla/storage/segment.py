@@ -304,8 +304,7 @@ class Segment:
         is an earlier log end offset. A batch with offsets on both sides of ``known_end`` is bad, although its CRC is right: the CRC
         does not cover offsets.
         """
-        # The time index is cleared first: if the broker is killed now, its next start recovers the segment again, because the time
-        # index is missing.
+        # The time index is cleared first: if the broker is killed now, its next start again recovers a segment without this index.
         self.time_index.clear()
         self.offset_index.clear()
         self.txn_index.clear()
