@@ -91,8 +91,12 @@ def register(state: RegistryState, wanted: Registration, checked: CheckedSchema 
     _check_writable(state, subject)
     is_import = state.mode(subject) == "IMPORT"
     if is_import != (wanted.schema_id is not None):
-        needs = "is in import mode; give the id of the schema" if is_import else "is not in import mode; leave the id out"
-        raise RegistryError(RegistryCode.NOT_PERMITTED, f"Subject {subject} {needs}")
+        raise RegistryError(
+            RegistryCode.NOT_PERMITTED,
+            f"Subject {subject} is in import mode; give the id of the schema"
+            if is_import
+            else f"Subject {subject} is not in import mode; leave the id out",
+        )
     identity = state.identity(schema)
     for version in state.versions(subject):
         if version.identity == identity and wanted.schema_id in (None, version.schema_id):

@@ -392,7 +392,7 @@ class Cluster:
     def _await(self, condition: Callable[[], bool], timeout_s: float) -> None:
         with self._changed:
             if not self._changed.wait_for(lambda: condition() or self._has_ended.is_set(), timeout_s):
-                raise self._failed(f"the cluster did not do this within {timeout_s:g} s")
+                raise self._failed(f"a process of the cluster did not start or end within {timeout_s:g} s")
 
     def _failed(self, reason: str) -> ClusterFailed:
         return ClusterFailed(f"{reason}:\n{self._parent.last_lines(30)}")
