@@ -34,7 +34,7 @@ CLUSTER = [
         "a producer is answered before the high watermark",
         "ottla/broker/handlers/produce.py",
         "handle",
-        "request.acks == ACKS_ALL",
+        "unreplicated.batches",
         "False",
     ),
     planted(

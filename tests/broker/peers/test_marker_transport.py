@@ -21,6 +21,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.protocol.steps import run
 from tests.broker.peers.cluster_world import ONE, TOPIC, TWO, ClusterWorld, HeldPeer
 
 
@@ -193,7 +194,7 @@ def test_transaction_markers_for_a_broker_are_batched_during_a_request(world: Cl
     for name, producer in producers.items():
         identity = ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch)
         transactions.add_partitions(name, identity, [(TOPIC, 1)], 0)
-        transactions.end(name, identity, commit=True, client_version=0)
+        run(transactions.end(name, identity, commit=True, client_version=0))
     assert [len(message.markers) for message in held.sent] == [1]
     held.let_go()
     world.sleep(1_000)
