@@ -79,7 +79,7 @@ def _of_file(file: str, tree: ast.Module, exceptions: set[str]) -> Iterator[Mess
             texts = [_text(value) for value in (*call.args, *(keyword.value for keyword in call.keywords))]
         else:
             texts = [_text(keyword.value) for keyword in call.keywords if keyword.arg in TEXT_KEYWORDS]
-        if said := [text for text in texts if text]:
+        if said := [text for text in texts if text and text.strip()]:
             yield Message(file, call.lineno, "output" if name in PRINTERS else name, "; ".join(said))
 
 

@@ -110,7 +110,7 @@ def _stream(name: str, options: dict[str, Any]) -> int:
     metavar="N",
     help="Approximate number of offsets per part; a part is written atomically (default: 1000000).",
 )
-@click.option("--group", metavar="GROUP", help="Group whose offsets are committed with each part.")
+@click.option("--group", metavar="GROUP", help="Group whose offsets are committed with each file of the export.")
 def export(**options: Any) -> int:
     settings = ExportSettings(**options)
     with running_job():

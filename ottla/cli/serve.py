@@ -248,7 +248,7 @@ def _configuration(
 def _without_effect(names: Collection[str]) -> list[str]:
     if not names:
         return []
-    # Imported here, because most brokers start without settings.
+    # Imported only if settings are given, because most brokers start without them.
     from ottla.broker.config.effects import without_effect
     from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 

@@ -19,7 +19,7 @@ NETCATS: Final = ("/usr/bin/nc", "/usr/bin/ncat")
 
 
 class PortClosed(Exception):
-    """No program accepts connections at the address, or the call is not `NC_USAGE`. The message is one line for a person."""
+    """No program accepts connections at the address, or the arguments do not match `NC_USAGE`. The message has one line."""
 
 
 def nc(arguments: Sequence[str]) -> list[str]:

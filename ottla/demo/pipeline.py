@@ -29,5 +29,5 @@ def run(*, rows: int, values: str) -> int:
             if code:
                 console.print(f"pipeline demo: the job {job[0]} failed with exit code {code}", style="red")
                 return code
-    console.print(f"pipeline demo: sound, {rows:,} purchases were each handled once", style="green")
+    console.print(f"pipeline demo passed: each of {rows:,} purchases was handled once", style="green")
     return 0

@@ -7,8 +7,8 @@ crash has read anyway.
 A producer of transaction version 2 has a new epoch for each transaction, so a decision's marker is the marker with the decision's
 epoch. Other producers end many transactions at one epoch. Then a marker belongs to a decision if it was written between the
 decision's Prepare and Complete records; each marker belongs to one decision only. Markers are counted instead of compared by time
-if the clock was set back, or if the clocks of the partition's leader and the coordinator differ. The epochs of version 2 reveal
-such clocks.
+if the clock was set back, or if the clocks of the partition's leader and the coordinator differ. Transactions of
+version 2 show such clocks, because their epochs give the true order.
 
 A partition *answers for* a decision if its log starts early enough to contain the marker. A partition *contradicts* a decision if
 it has a marker of the other outcome instead.

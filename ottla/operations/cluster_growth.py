@@ -65,7 +65,7 @@ CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, FIRST_DIRTY, ABORTE
 REPLACED = {METADATA_DIRECTORY, META_FILE, CLEAN_FILE, *CHECKPOINTS}
 """Files and directories of the broker that are not moved to broker 1's directory."""
 REPLACED_DIRECTORY = "replaced"
-"""Directory of the `REPLACED` files until the growth is complete."""
+"""Directory to which the files `REPLACED` are moved until the growth is complete."""
 FIRST_EPOCH = 1
 
 

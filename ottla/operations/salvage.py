@@ -123,7 +123,7 @@ def _sound_part(
 ) -> tuple[int, int, str | None]:
     """Return the position and offset after the valid batches from ``position`` on, and the error there; None at the file's end.
 
-    No CRC covers a batch's base offset. So a batch after a gap is damaged if the next batch's offset would fit without the gap.
+    No CRC covers a batch's base offset. A base offset after a gap is damaged if the next batch's offset only fits without the gap.
     """
     gap: tuple[int, int, BatchHeader] | None = None
     sound = SoundBatches(file, expected, position, limit=following)

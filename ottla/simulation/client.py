@@ -70,7 +70,7 @@ class _Transport:
         self.is_paused = False
 
     def next_frame(self) -> bytes | None:
-        # Join the parts here and not in `write`, which the broker calls: tests measure the broker's work.
+        # Join a response's parts here and not in `write`, which the broker calls: tests measure the broker's work.
         written, self._written = self._written, []
         for part in written:
             self._bytes += part

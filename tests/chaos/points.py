@@ -153,7 +153,7 @@ def _state(data: bytes | bytearray | memoryview) -> Write:
     if metadata.state in PREPARED:
         return Write(PREPARE, metadata.state is TxnState.PREPARE_COMMIT, metadata.producer_id, len(metadata.partitions))
     if metadata.state in COMPLETED:
-        # After the last epoch of a producer id, the record already has the next producer id.
+        # If the transaction used the last epoch of its producer id, this record already has the next producer id.
         return Write(COMPLETE, metadata.state is TxnState.COMPLETE_COMMIT, metadata.previous_producer_id)
     return Write(ONGOING if metadata.state is TxnState.ONGOING else IDENTITY)
 

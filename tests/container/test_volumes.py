@@ -54,7 +54,7 @@ def test_container_creates_a_missing_log_directory_in_a_volume(root: str) -> Non
     assert log_directory({"/bitnami/kafka"}, root).path == f"{root}/bitnami/kafka/data"
 
 
-def test_container_without_write_permission_for_a_volume_stores_records_in_data(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_that_cannot_write_to_its_volume_uses_its_data_directory(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = f"{root}/tmp/kafka-logs"
     monkeypatch.setattr(volumes.os, "access", lambda path, mode: mode == os.F_OK or str(path) != refused)
     chosen = log_directory({"/tmp/kafka-logs"}, root)

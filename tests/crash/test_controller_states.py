@@ -23,7 +23,7 @@ BEFORE_SYNC, AFTER_ANSWER = "before the sync", "after the answer"
 
 @dataclass(slots=True)
 class Said:
-    """A topic, or batches of the metadata log, that a response named when the trace had the length ``count``."""
+    """A topic, or batches of the metadata log, that a response contained after the first ``count`` writes of the trace."""
 
     count: int
     topic: str = ""

@@ -23,7 +23,7 @@ class Answered(Protocol):
 
 
 def broken(exchange: Answered, before: State, after: State) -> set[Key]:
-    """Return the keys of state that changed although every element about them was refused, or the request was only validated."""
+    """Return the keys of state that changed, although the request was only validated or refused every element with this key."""
     request, response = exchange.request, exchange.response
     if getattr(request, "validate_only", False):
         return {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}

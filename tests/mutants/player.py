@@ -43,7 +43,7 @@ class Changed:
 
 
 def first_difference(entries: Iterable[str]) -> str | None:
-    """Run the scenarios of these rules up to the first response that differs from their files. Returns that difference, or None."""
+    """Run the scenarios of ``rules`` until a response differs from the scenario's file. Returns the difference, or None."""
     # Import these modules only now, so that they import the changed module.
     from ottla.invariants import CHECKED
     from ottla.protocol.errors import KafkaError

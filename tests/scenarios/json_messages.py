@@ -134,7 +134,7 @@ class Writer:
     """
 
     def __init__(self, topic: Callable[[bytes], str], text: Callable[[str], str], *, is_for_user: bool = False) -> None:
-        """``is_for_user``: whether a user sent the request, so that error messages are shown and more lists are sorted."""
+        """``is_for_user``: whether the request came from a user that the scenario names; if so, error messages are shown, too."""
         self._topic = topic
         self._text = text
         self._hidden = WITHOUT_TEXTS if is_for_user else BROKERS_OWN

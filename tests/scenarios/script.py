@@ -173,7 +173,7 @@ def tells_apart(expected: str) -> bool:
 
 
 Answers = list[tuple[dict[str, str], str]]
-"""Responses to one line of a file, each with its case."""
+"""Responses to one line of a file, each with the values of the variables in that line."""
 
 
 def rewrite(file: Path, answers: dict[int, Answers], release: str = KAFKA_VERSION) -> None:

@@ -74,7 +74,7 @@ def test_one_broker_restart_serves_all_scenarios_that_wait_for_a_restart(at_once
     assert broker.log == ["before"] * 4 + ["restart"] + ["after"] * 4
 
 
-def test_scenario_without_restart_ends_before_the_broker_restarts() -> None:
+def test_broker_restarts_after_scenarios_that_do_not_restart_it_have_ended() -> None:
     broker = Restarts()
     together = Together[None](broker.restart, at_once=2)
 

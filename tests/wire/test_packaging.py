@@ -129,7 +129,7 @@ def test_spark_jobs_run_in_a_project_with_conflicting_package_names(project: Pro
         OTTLA_CACHE=str(kafka.cache_dir()),
     )
     assert "Findings" in output
-    assert output.splitlines()[-1] == "pipeline demo: sound, 400 purchases were each handled once"
+    assert output.splitlines()[-1] == "pipeline demo passed: each of 400 purchases was handled once"
 
 
 def spark_of(minor: str) -> dict[str, str]:

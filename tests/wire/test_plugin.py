@@ -279,7 +279,7 @@ def test_fresh_broker_is_not_available(ottla):
     raise AssertionError("it would have been somebody's broker")
 
 @pytest.mark.ottla(clock="machine", fresh=False)
-def test_default_markers_accept_the_existing_broker(ottla):
+def test_pytest_markers_with_default_values_use_the_existing_broker(ottla):
     assert ottla.bootstrap
 
 @pytest.mark.parametrize("name", ["faults", "clock", "kill"])

@@ -143,12 +143,12 @@ def test_marker_for_another_broker_is_refused_with_a_module_fixture(of_the_modul
     pass
 
 @OTHER
-def test_marker_for_another_broker_is_refused_with_only_the_session_broker(ottla_session):
+def test_pytest_marker_naming_another_broker_is_refused_for_the_session_broker(ottla_session):
     pass
 
 @OTHER
 @pytest.mark.usefixtures("prepared")
-def test_marker_for_another_broker_is_refused_with_a_fixture_of_usefixtures(ottla):
+def test_pytest_marker_naming_another_broker_is_refused_with_usefixtures(ottla):
     pass
 
 @OTHER
@@ -178,11 +178,10 @@ def test_ottla_marker_is_refused_if_a_fixture_with_wider_scope_has_another_broke
         in output
     )
     assert (
-        told.format("the test", "ottla_session", "test_marker_for_another_broker_is_refused_with_only_the_session_broker") in output
+        told.format("the test", "ottla_session", "test_pytest_marker_naming_another_broker_is_refused_for_the_session_broker")
+        in output
     )
     assert (
-        told.format(
-            "the fixture prepared", "ottla_session", "test_marker_for_another_broker_is_refused_with_a_fixture_of_usefixtures"
-        )
+        told.format("the fixture prepared", "ottla_session", "test_pytest_marker_naming_another_broker_is_refused_with_usefixtures")
         in output
     )

@@ -139,7 +139,7 @@ class Fetch:
         self._responses = ports.response_budget
         # Number of batches written before the broker's start that this step may still check (`storage.unchecked`).
         self._checks_left = CHECKED_BATCHES
-        # The bytes of this fetch that the response budget includes while the fetch is reading.
+        # Number of bytes that this fetch has reserved in the response budget, until its read ends.
         self._counted_bytes = 0
 
     async def respond(self) -> FetchResponse:

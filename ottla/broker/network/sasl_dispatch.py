@@ -64,7 +64,7 @@ class SaslRequester(Protocol):
 
 
 async def _unused(services: object, request: object, context: RequestContext) -> None:
-    """Do nothing: the dispatcher itself handles bare tokens."""
+    """Do nothing: the dispatcher itself handles SASL tokens that come without a request header."""
 
 
 def _failed(request: object, version: int, code: Code) -> SaslAuthenticateResponse:

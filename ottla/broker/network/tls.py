@@ -171,7 +171,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._connection_of = connection_of
         self._is_lost = False
         self._early = bytearray()
-        # A view, because asyncio's own TLS writes a second record into a slice: a slice of a bytearray would be a copy.
+        # A memoryview: asyncio's TLS writes the second record into a slice of the buffer, and a slice of a bytearray is a copy.
         self._buffer = memoryview(bytearray(EARLY_BYTES))
         self._peer = ""
 

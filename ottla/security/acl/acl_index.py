@@ -189,7 +189,7 @@ class _Part:
             found.append(exact)
         if self._prefixed:
             prefixes = self._prefixes or self._sort_prefixes()
-            # Every prefix of a name is a prefix of the string that precedes the name in the sorted list, or is that string.
+            # Of the listed strings, those that are a prefix of the name are the string before the name, or prefixes of that string.
             at = bisect_right(prefixes, name) - 1
             while at >= 0:
                 if name.startswith(prefixes[at]):

@@ -104,7 +104,7 @@ def _size_of(given: dict[str, str]) -> str:
 
 
 def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:
-    """Return the rows of one frame; see `Outgoing.rows`."""
+    """Select the columns of one DataFrame; see `Outgoing.rows`."""
     return Outgoing(topic).rows(frame)
 
 

@@ -133,7 +133,7 @@ def test_metadata_topic_created_by_an_earlier_version_is_removed(broker: Simulat
         shadow.next_producer_id = cluster.state.next_producer_id
         cluster.metadata_log.execute(Result(None, shadow.snapshot()))
         assert METADATA_TOPIC in cluster.state.topics
-        # A client's batch is between metadata records.
+        # A batch that a client wrote is between the records of the metadata log.
         broker.broker.metadata.log._runtime.partition.append_own(
             build_batch([(b"k", b"no metadata record"), (None, b""), (b"k", None)], START_MS)
         )

@@ -84,8 +84,8 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
 
 
 def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
-    """Return the member after one step to the target of the group's epoch, or to the last target if it is too early for a new
-    target."""
+    """Return the member after one step towards its target assignment. A new target assignment is computed first, unless it is too
+    early for that."""
     group, member = cycle.group, cycle.member
     target = Target(group.assignment_epoch, group.target_of(member))
     is_old = may_assign(group.assigned_ms, cycle.config.assignment_interval_ms, cycle.now_ms)

@@ -1,7 +1,7 @@
 """Sets start offsets of a share group, and deletes its states, both for admins (KIP-932).
 
-Both need a group without members. First the record of the group's states changes, then the share coordinator gets a request, then
-another record stores the result (`initialization.initialized`, `deleted`).
+Both need a group without members. First a record of the group stores which states will change, then the share coordinator gets a
+request, then a second record stores the result (`initialization.initialized`, `deleted`).
 """
 
 from __future__ import annotations
