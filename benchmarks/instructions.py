@@ -45,10 +45,10 @@ Trace = Callable[[FrameType, str, Any], Any]
 class Load:
     """A client of a new broker whose topic has ``partitions``, with one transactional producer (transaction version 2)."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, settings: dict[str, str] | None = None) -> None:
         self.trace: Trace | None = None
         """The trace function (`sys.settrace`) while the broker handles a request."""
-        self.broker = SimulatedBroker().start()
+        self.broker = SimulatedBroker(settings).start()
         self._client = self.broker.connect()
         self._call(CreateTopicsRequest([CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1)]), 7)
         self._call(FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP]), 4)
