@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
@@ -17,9 +18,11 @@ from typing import Final, NoReturn
 from ottla.addresses import port
 from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import LONG_PREFIX, PREFIX, from_environment, load, read_file
 from ottla.broker.loop.env import random_uuid
+from ottla.container.scram_users import BadScramUser, scram_users, users_file, write_users
 from ottla.container.secrets import with_secrets
 from ottla.container.volumes import DATA_DIRECTORY, log_directory, mount_points
 from ottla.process import print_error
@@ -47,7 +50,9 @@ STARTED_LINES: Final = (
 Kafka's images wait for one of these lines."""
 MAX_CLUSTER_ID_CHARACTERS: Final = 64
 ZOOKEEPER_PORT: Final = "2181"
-STORAGE_USAGE: Final = "kafka-storage random-uuid, or kafka-storage format [--ignore-formatted] -t CLUSTER_ID [-c FILE]"
+STORAGE_USAGE: Final = (
+    "kafka-storage random-uuid, or kafka-storage format [--ignore-formatted] -t CLUSTER_ID [-c FILE] [--add-scram USER]"
+)
 
 
 class ContainerRefused(Exception):
@@ -115,10 +120,13 @@ def checked_cluster_id(text: str) -> str:
     return text
 
 
-def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool) -> str:
+def format_directory(
+    fs: Filesystem, config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool, users: Sequence[FirstUser] = ()
+) -> str:
     """Format a new log directory for the cluster, like ``kafka-storage format``. Returns a message for people.
 
-    Raises `ContainerRefused`, also for a formatted directory, unless ``ignore_formatted`` is set.
+    A new directory gets ``users``; as in Kafka, a formatted directory keeps the users that it has. Raises `ContainerRefused`, also
+    for a formatted directory, unless ``ignore_formatted`` is set.
     """
     path = config.settings.log_dirs
     lock: object | None = None
@@ -132,6 +140,8 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
             # Write an empty recovery point checkpoint, because a start on a formatted directory without this file assumes that the
             # file was lost.
             write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
+            if users:
+                write_users(path, users)
             identify(fs, path, config.settings.node_id, random_uuid, cluster_id)
             return f"{path} is formatted for cluster {cluster_id}"
     except DirectoryError as error:
@@ -164,6 +174,9 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)
     arguments = ["serve"] if file is None else ["serve", str(file)]
+    # Only the controller creates users. Kafka's brokers ignore users of their directories, too.
+    if not config.settings.is_member and (users := users_file(config.settings.log_dirs)):
+        arguments += ["--users-file", str(users)]
     # Libraries such as Testcontainers, which start only brokers, wait for these lines of Kafka's log. Controllers do not print
     # them.
     for line in STARTED_LINES if "broker" in config.settings.process_roles else ():
@@ -173,33 +186,31 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
 
 def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     """Carry out ``kafka-storage``, and return its output. Options for a quorum of controllers have no effect. Raises the errors of
-    `launch`."""
+    `launch`, and `BadScramUser`."""
     if [*arguments] == ["random-uuid"]:
         return uuid_text(random_uuid())
     if not arguments or arguments[0] != "format":
         raise ContainerRefused(f"unknown arguments: {' '.join(arguments) or '(none)'}; use {STORAGE_USAGE}")
     given = _options(arguments[1:])
-    if "--add-scram" in given or "-S" in given:
-        raise ContainerRefused(
-            "--add-scram is not supported; create users with --user of ottla serve, or by kafka-configs once the broker runs"
-        )
-    cluster_id = given.get("--cluster-id") or given.get("-t")
+    users = scram_users(given["--add-scram"] + given["-S"])
+    cluster_id = (given["--cluster-id"] + given["-t"] + [""])[0]
     if not cluster_id:
         raise ContainerRefused(f"the cluster id is missing; use {STORAGE_USAGE}")
     # Kafka's images write the settings file from the environment. Here the file exists only if it was mounted.
-    file = Path(given.get("--config") or given.get("-c") or MOUNTED_PROPERTIES)
+    file = Path((given["--config"] + given["-c"] + [str(MOUNTED_PROPERTIES)])[0])
     properties = read_file(file) if file.exists() else {}
     serving = prepared(environment, properties, log_directory(mount_points()).path)
     config, _ = load(file if properties else None, serving, [], {})
     ignore = "--ignore-formatted" in given or "-g" in given
-    return format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=ignore)
+    return format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=ignore, users=users)
 
 
 _FLAGS: Final = frozenset({"--ignore-formatted", "-g", "--standalone", "-s", "--no-initial-controllers", "-N"})
 
 
-def _options(arguments: Sequence[str]) -> dict[str, str]:
-    options: dict[str, str] = {}
+def _options(arguments: Sequence[str]) -> defaultdict[str, list[str]]:
+    """Return the values of each given option."""
+    options = defaultdict[str, list[str]](list)
     remaining = list(arguments)
     while remaining:
         name, equals, value = remaining.pop(0).partition("=")
@@ -209,7 +220,7 @@ def _options(arguments: Sequence[str]) -> dict[str, str]:
             if not remaining:
                 raise ContainerRefused(f"{name} needs a value; use {STORAGE_USAGE}")
             value = remaining.pop(0)
-        options[name] = value
+        options[name].append(value)
     return options
 
 
@@ -246,7 +257,7 @@ def main(arguments: Sequence[str]) -> int:
             hold_port(zookeeper_port(Path(rest[-1])))
         else:
             raise ContainerRefused("no command was given; use launch, kafka-storage ARGUMENTS or zookeeper-server-start FILE")
-    except (ContainerRefused, ConfigError) as error:
+    except (ContainerRefused, BadScramUser, ConfigError) as error:
         print_error(f"{what if rest else 'ottla'}: {error}")
         return 1
     os.environ.clear()

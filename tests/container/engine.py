@@ -310,7 +310,7 @@ def _put(engine: Engine, made: Created | None, query: dict[str, str], body: byte
         for member in archive:
             file = archive.extractfile(member)
             if file is not None:
-                made.container.put(f"{query['path']}/{member.name}", file.read().decode(), mode=member.mode)
+                made.container.put(f"{query['path']}/{member.name}", file.read(), mode=member.mode)
     return 200, None
 
 

@@ -56,7 +56,7 @@ LIBRARIES: dict[str, Callable[[], tuple[list[str], dict[str, str]]]] = {
 STARTED = {
     "java": ["apache", "confluent", "older-kraft", "older-zookeeper"],
     "python": ["kraft", "zookeeper"],
-    "node": ["kraft-8.0.0", "kraft-7.3.0", "zookeeper-7.3.0"],
+    "node": ["kraft-8.0.0", "kraft-7.3.0", "zookeeper-7.3.0", "secured-8.0.0"],
     "go": ["kraft"],
 }
 """Containers that each program starts, one after the other."""

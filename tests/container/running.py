@@ -191,11 +191,12 @@ class Container:
             assert time.monotonic() < deadline, self.text
             time.sleep(0.05)
 
-    def put(self, path: str, text: str, *, mode: int) -> None:
+    def put(self, path: str, data: bytes, *, mode: int) -> None:
         """Copy a file into the container as an engine does: atomically, and owned by root."""
         target = self.image.at(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_name(f".{target.name}.part")
-        unfinished.write_text(text)
+        unfinished.write_bytes(data)
         unfinished.chmod(mode)
         unfinished.rename(target)
 

@@ -39,7 +39,7 @@ def test_image_launched_by_each_testing_library_commits_a_transaction(started: S
         container.wait_for(launch.waiting)
     mapped_port = container.published[launch.port]
     script = "\n".join(launch.script(Where(mapped_port, container.hostname)))
-    container.put(launch.script_path, script, mode=launch.script_mode)
+    container.put(launch.script_path, script.encode(), mode=launch.script_mode)
     container.wait_for(launch.waits_for)
     for port in launch.waits_for_ports:
         container.wait_for_port(port)
@@ -121,7 +121,7 @@ def test_sasl_ssl_listener_of_the_image_is_configured_by_kafkas_variables(starte
     pkcs12_store(directory / "kafka.keystore.p12", authority, authority.issue_cert("localhost"), "of the store")
     for name in ("keystore_creds", "key_creds"):
         (directory / name).write_text("of the store\n")
-    container.put(f"{SECRETS}/jaas.conf", JAAS, mode=0o644)
+    container.put(f"{SECRETS}/jaas.conf", JAAS.encode(), mode=0o644)
     container.wait_for("Kafka Server started")
     health = container.run(*container.image.health)
     assert (health.returncode, health.stdout) == (0, "/tmp/ottla-ready.json.sock answers\n")

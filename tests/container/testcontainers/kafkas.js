@@ -1,5 +1,6 @@
 // Starts Testcontainers' Kafka containers on the given image, prints their addresses, and stops each when a line is read.
 const { once } = require("node:events");
+const { readFileSync } = require("node:fs");
 const { createInterface } = require("node:readline");
 const { KafkaContainer } = require("@testcontainers/kafka");
 
@@ -13,6 +14,15 @@ async function main([image]) {
     await once(lines, "line");
     await started.stop();
   }
+  // The user is created by kafka-storage format --add-scram, which the module appends to a script of the image.
+  const store = { content: readFileSync(process.env.KEY_STORE), passphrase: process.env.KEY_STORE_PASSWORD };
+  const sasl = { mechanism: "SCRAM-SHA-512", user: { name: "app-user", password: process.env.USER_PASSWORD } };
+  const secured = await new KafkaContainer(`${image}:8.0.0`)
+    .withSaslSslListener({ port: 9096, sasl, keystore: store })
+    .start();
+  console.log(`secured-8.0.0 ${secured.getHost()}:${secured.getMappedPort(9096)}`);
+  await once(lines, "line");
+  await secured.stop();
   lines.close();
 }
 
