@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 import re
 
@@ -46,9 +47,6 @@ def test_scram_example_of_rfc_7677_is_accepted() -> None:
 
 
 def credential_keys(password: str, salt: bytes) -> tuple[bytes, bytes]:
-    import hashlib
-    import hmac
-
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 4_096)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     return hashlib.sha256(client_key).digest(), hmac.digest(salted, b"Server Key", "sha256")
@@ -166,6 +164,24 @@ def test_malformed_final_scram_message_is_refused(message: bytes) -> None:
     exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
     with pytest.raises(SaslFailed, match="client final message"):
         exchange.respond(message, 0)
+
+
+def test_stored_number_of_iterations_is_sent_to_the_client_and_costs_the_server_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AlterUserScramCredentials refuses such a number, but a metadata log may have it. Only the client computes the iterations."""
+    stored = credential(SHA_256, "secret")._replace(iterations=2**31 - 1)
+    exchange, client = mechanism(alice=stored).exchange("s"), ScramClient(SHA_256, "alice", "secret")
+    computed: list[int] = []
+    derive = hashlib.pbkdf2_hmac
+
+    def derived(digest: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        computed.append(iterations)
+        return derive(digest, password, salt, MIN_ITERATIONS)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", derived)
+    first = exchange.respond(client.first(), 0)
+    assert first.endswith(b",i=2147483647") and computed == []
+    exchange.respond(client.final(first), 0)
+    assert (exchange.is_complete, computed) == (True, [2**31 - 1])
 
 
 @pytest.mark.parametrize("name", HASHES)
