@@ -22,7 +22,7 @@ async def handle(ports: Ports, request: AllocateProducerIdsRequest, context: Req
 
 
 def failed(request: AllocateProducerIdsRequest, version: int, code: Code) -> AllocateProducerIdsResponse:
-    return AllocateProducerIdsResponse(throttle_time_ms=0, error_code=code, producer_id_start=-1, producer_id_len=-1)
+    return AllocateProducerIdsResponse(throttle_time_ms=0, error_code=code, producer_id_start=0, producer_id_len=0)
 
 
 API = ControllerDeclaration(key=67, handle=handle, failed=failed, authorisation=authorisations("CLUSTER_ACTION CLUSTER"))
