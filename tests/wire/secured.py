@@ -24,7 +24,7 @@ START_TIMEOUT_S = 60
 class SecuredBroker:
     """A broker with one listener for each security protocol. Its log and its data are in the test's directory."""
 
-    def __init__(self, directory: Path, more: Mapping[str, str] | None = None, password: str = PASSWORD) -> None:
+    def __init__(self, directory: Path, more: Mapping[str, str] | None = None, password: str = PASSWORD, user: str = USER) -> None:
         authority = self.authority = trustme.CA()
         self.trusted = store(directory / "ca.pem", authority.cert_pem.bytes().decode())
         server = store(directory / "server.pem", pem_of(authority.issue_cert("localhost", "127.0.0.1"), "of the key"))
@@ -52,7 +52,7 @@ class SecuredBroker:
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         self.log = directory / "log"
         command = [sys.executable, "-m", "ottla", "serve", str(properties), "--data-dir", str(directory / "data")]
-        command += ["--log-level", "debug", "--user", f"{USER}:{password}", "--owner-pid", str(os.getpid())]
+        command += ["--log-level", "debug", "--user", f"{user}:{password}", "--owner-pid", str(os.getpid())]
         with self.log.open("w") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self._process.stdout is not None

@@ -181,11 +181,11 @@ def test_user_spark_job_writes_every_order_once_over_sasl_ssl(project: Project, 
                 start_new_session=True,
             )
 
-    with secured.kafka:
-        with RawClient(secured.kafka.bootstrap) as client:
+    with secured:
+        with RawClient(secured.bootstrap) as client:
             for topic in ("orders", "invoices", "journal"):
                 create(client, topic, 2)
-        with KafkaClient(secured.kafka.bootstrap, timeout_s=60) as cluster:
+        with KafkaClient(secured.bootstrap, timeout_s=60) as cluster:
             orders = [{"order_id": f"o-{n}", "customer": f"c-{n % 7}", "cents": n} for n in range(ORDERS)]
             cluster.produce("orders", [NewRecord(json.dumps(order).encode()) for order in orders])
             with start() as first:

@@ -1,4 +1,4 @@
-"""Every authentication method of a secured Apache Kafka broker, with transactions of tasks and of the driver."""
+"""Every authentication method of a secured broker, of ottla and of Apache Kafka, with transactions of tasks and of the driver."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ from ottla.spark.sink.exactly_once import ExactlyOnce
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.task_writer import TaskWriter, Written
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
-from tests.spark.secured import LOGIN, WAYS, Secured
+from tests.spark.secured import WAYS, Secured
 from tests.spark.stock_settings import settings_of
 from tests.support.raw_client import RawClient, create
+from tests.wire.secured import LOGIN
 from tools.kafka import Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 ROWS = 500
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    made = Secured(tmp_path_factory.mktemp("secured"))
+@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=pytest.mark.java)])
+def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     try:
-        made.kafka.start()
+        made = Secured(tmp_path_factory.mktemp("secured"), request.param)
     except Unavailable as missing:
         pytest.skip(str(missing))
-    with RawClient(made.kafka.bootstrap) as client:
+    with made, RawClient(made.bootstrap) as client:
         create(client, "out", 2)
-    yield made
-    made.kafka.stop()
+        yield made
 
 
 def committed(connecting: Connecting, prefix: bytes) -> list[bytes]:
@@ -108,7 +107,7 @@ WRONG: list[tuple[str, Callable[[Secured], dict[str, Any]], str]] = [
         "authentication of 'shop' by PLAIN",
     ),
     ("secret of SCRAM", lambda s: s.options("SCRAM-SHA-256", **{"sasl.jaas.config": _jaas("scram.Scram", "wrong")}), "failed: "),
-    ("port", lambda s: s.options("PLAIN", **{"bootstrap.servers": s.kafka.bootstrap}), "kafka.security.protocol"),
+    ("port", lambda s: s.options("PLAIN", **{"bootstrap.servers": s.bootstrap}), "kafka.security.protocol"),
     ("protocol", lambda s: {"kafka.bootstrap.servers": s.options("mTLS")["kafka.bootstrap.servers"]}, "kafka.security.protocol"),
 ]
 
