@@ -36,7 +36,8 @@ class Addresses(NamedTuple):
 
 @contextmanager
 def ottla(directory: Path, *, has_key: bool) -> Iterator[Addresses]:
-    directory.mkdir()
+    """Run a broker with the data in ``directory/data``."""
+    directory.mkdir(exist_ok=True)
     given = {**SETTINGS, **(WITH_KEY if has_key else {}), "listeners": "PLAINTEXT://localhost:0,SASL_PLAINTEXT://localhost:0"}
     broker = SecuredBroker(directory, given)
     try:
@@ -47,10 +48,10 @@ def ottla(directory: Path, *, has_key: bool) -> Iterator[Addresses]:
 
 
 @contextmanager
-def kafka(directory: Path, *, has_key: bool) -> Iterator[Addresses]:
+def kafka(directory: Path, *, has_key: bool, log_dir: Path | None = None) -> Iterator[Addresses]:
     port = free_port()
     given = {**SETTINGS, **(WITH_KEY if has_key else {})}
-    made = ApacheKafka(directory, settings=given, listeners={"SASL_PLAINTEXT": port})
+    made = ApacheKafka(directory, settings=given, listeners={"SASL_PLAINTEXT": port}, log_dir=log_dir)
     try:
         made.start()
     except Unavailable as missing:

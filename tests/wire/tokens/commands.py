@@ -163,13 +163,14 @@ class Story:
         return str(Code(code).name)
 
     def _gone(self, name: str, token: str) -> str:
-        wait_until(lambda: self._found(token) is None)
+        wait_until(lambda: self.found(token) is None)
         return "gone"
 
     def _hmac(self, token: str) -> bytes:
         return bytes(self._tokens[token].hmac) if token in self._tokens else token.encode()
 
-    def _found(self, token: str) -> Any:
+    def found(self, token: str) -> Any:
+        """Return the token as the broker describes it to the administrator, or None."""
         every = self._admin.call(DescribeDelegationTokenRequest(owners=None), 3).tokens
         return next((seen for seen in every if bytes(seen.hmac) == self._hmac(token)), None)
 
@@ -178,7 +179,7 @@ class Story:
         before its brokers know the change."""
 
         def is_known() -> bool:
-            seen = self._found(token)
+            seen = self.found(token)
             if seen is None:
                 return expires_ms is not None and expires_ms <= time.time() * 1_000
             return expires_ms in (None, seen.expiry_timestamp)
@@ -188,7 +189,7 @@ class Story:
     def _changed(self, token: str, answer: Any, *, is_removed: bool = False) -> str:
         code, expires_ms = Code(answer.error_code), answer.expiry_timestamp_ms
         if code == Code.NONE and is_removed:
-            wait_until(lambda: self._found(token) is None)
+            wait_until(lambda: self.found(token) is None)
         elif code == Code.NONE:
             self._await(token, expires_ms)
         return f"{code.name} expires={self._shown(token, expires_ms)}"
