@@ -330,9 +330,7 @@ EXCERPTS = {
     ("docs/security-in-tests.md", "config.Net.TLS.Enable, config.Net.TLS.Config = true, &tls.Co"): (
         "tests/wire/secured_clients/sarama/main.go"
     ),
-    ("docs/security-in-tests.md", "const kafka = new Kafka({ ...JSON.parse(process.argv[2]), lo"): (
-        "tests/wire/secured_clients/secured.js"
-    ),
+    ("docs/security-in-tests.md", "const config = JSON.parse(process.argv[2]);"): "tests/wire/secured_clients/secured.js",
 }
 """Blocks whose lines must occur in the same order in a tested file. A placeholder (``{...}``) in the file matches any text."""
 

@@ -1,6 +1,7 @@
-"""Clients in Java, Go and Node commit a transaction and read it in a group over SASL_SSL with SCRAM and over mTLS.
+"""Each client commits a transaction and reads it in a group in each way to connect: by TLS with or without client certificates, and
+by each mechanism of SASL with and without TLS.
 
-The Python clients are the code blocks of docs/security-in-tests.md.
+The programs of the Python clients are the code blocks of docs/security-in-tests.md.
 """
 
 from __future__ import annotations
@@ -9,46 +10,54 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from ottla import Acl, Broker
+from ottla import Broker
 from tests.pages.blocks import block
-from tests.wire import secured_clients
-from tools import go, java_programs, kafka
-from tools.kafka import Unavailable
+from tests.wire.secured_clients import ways
+from tests.wire.secured_clients.programs import PROGRAMS, go_program, java_program
+from tests.wire.secured_clients.ways import WAYS, Clients, Way
 
 pytestmark = [pytest.mark.wire, pytest.mark.full]
 
-PROGRAMS = Path(secured_clients.__file__).parent
 NODE = PROGRAMS.parent.parent.parent / "examples" / "node"
 TIMEOUT_S = 300
-ACLS = [
-    Acl("alice", "all", topic="orders"),
-    Acl("alice", "read", group="billing"),
-    Acl("alice", "write", transactional_id="checkout-1"),
-    # kafkajs needs this permission for InitProducerId. Kafka has not required it since version 2.8.
-    Acl("alice", "idempotent-write", cluster=True),
-]
+PYTHON_BLOCKS = {
+    "confluent-kafka": "from confluent_kafka import Consumer, Producer",
+    "kafka-python": "from kafka import KafkaConsumer, KafkaProducer",
+    "aiokafka": "import asyncio",
+}
+"""First lines of the documented programs, by client."""
 
 
-@pytest.fixture(scope="module", params=["SASL_SSL", "mTLS"])
-def shared(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    users = ["alice"] if request.param == "mTLS" else {"alice": "secret"}
-    with Broker(security=request.param, users=users, acls=ACLS) as broker:
+@pytest.fixture(scope="module")
+def broker_with() -> Iterator[Callable[[str], Broker]]:
+    """Return a function that starts the broker of a value of ``security``, or returns the running one."""
+    running: dict[str, Broker] = {}
+    with ExitStack() as stack:
+
+        def broker(security: str) -> Broker:
+            if security not in running:
+                running[security] = stack.enter_context(ways.started(security))
+            return running[security]
+
         yield broker
 
 
-@pytest.fixture
-def broker(shared: Broker) -> Broker:
-    shared.reset()
-    shared.create_topic("orders", 1)
-    return shared
+@pytest.fixture(params=WAYS, ids=str)
+def clients(request: pytest.FixtureRequest, broker_with: Callable[[str], Broker]) -> Clients:
+    way: Way = request.param
+    broker = broker_with(way.security)
+    ways.prepare(broker, way.security)
+    return Clients(broker, way)
 
 
 def printed(broker: Broker, *command: str, **environment: str) -> str:
+    """Return the output of a program, after a check that the record is committed and read."""
     done = subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
@@ -58,32 +67,22 @@ def printed(broker: Broker, *command: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "first_line",
-    ["from confluent_kafka import Consumer, Producer", "from kafka import KafkaConsumer, KafkaProducer", "import asyncio"],
-)
-def test_documented_python_clients_commit_and_read_on_a_secured_broker(broker: Broker, first_line: str) -> None:
-    exec(block(("docs/security-in-tests.md", first_line)).text, {"broker": broker, "__name__": "block"})
-    assert [record.value for record in broker.records("orders")] == [b"paid"]
+@pytest.mark.parametrize("client", PYTHON_BLOCKS)
+def test_documented_python_clients_commit_and_read_on_a_secured_broker(clients: Clients, client: str) -> None:
+    program = block(("docs/security-in-tests.md", PYTHON_BLOCKS[client])).text
+    exec(program, {"broker": clients, "__name__": "block"})
+    assert [record.value for record in clients.broker.records("orders")] == [b"paid"]
 
 
 @pytest.mark.java
-def test_java_client_commits_and_reads_on_a_secured_broker(broker: Broker) -> None:
-    try:
-        class_path = os.pathsep.join(map(str, java_programs.expanded(kafka.jars("clients"))))
-        command = java_programs.command(PROGRAMS / "Secured.java", class_path, "-XX:TieredStopAtLevel=1")
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    assert printed(broker, *command, str(broker.client_properties("alice"))).splitlines()[-1] == "paid"
+def test_java_client_commits_and_reads_on_a_secured_broker(clients: Clients, tmp_path: Path) -> None:
+    output = printed(clients.broker, *java_program(), str(clients.client_properties(tmp_path)))
+    assert output.splitlines()[-1] == "paid"
 
 
 @pytest.mark.parametrize("client", ["franz-go", "sarama"])
-def test_go_client_commits_and_reads_on_a_secured_broker(broker: Broker, client: str) -> None:
-    try:
-        program = go.built(PROGRAMS / client.removesuffix("-go"))
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    assert printed(broker, str(program), json.dumps(broker.client_config(client, "alice"))) == "paid"
+def test_go_client_commits_and_reads_on_a_secured_broker(clients: Clients, client: str) -> None:
+    assert printed(clients.broker, *go_program(client), json.dumps(clients.client_config(client))) == "paid"
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +99,6 @@ def kafkajs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project / "node_modules"
 
 
-def test_kafkajs_commits_and_reads_on_a_secured_broker(broker: Broker, kafkajs: Path) -> None:
-    config = json.dumps(broker.client_config("kafkajs", "alice"))
-    assert printed(broker, "node", str(PROGRAMS / "secured.js"), config, NODE_PATH=str(kafkajs)) == "paid"
+def test_kafkajs_commits_and_reads_on_a_secured_broker(clients: Clients, kafkajs: Path) -> None:
+    config = json.dumps(clients.client_config("kafkajs"))
+    assert printed(clients.broker, "node", str(PROGRAMS / "secured.js"), config, NODE_PATH=str(kafkajs)) == "paid"

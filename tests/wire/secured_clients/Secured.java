@@ -1,3 +1,5 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -9,11 +11,18 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Commits a transaction and reads it in a group: the argument is the file of client_properties(). */
+/**
+ * Commits a transaction and reads it in a group: the argument is the file of client_properties(). With a further argument "lines" it
+ * sends each line of its input as a record, and prints the line when the broker has acknowledged the record.
+ */
 public final class Secured {
     public static void main(String[] arguments) throws Exception {
         Properties settings = new Properties();
         settings.load(Files.newBufferedReader(Path.of(arguments[0])));
+        if (arguments.length > 1) {
+            sendLines(settings);
+            return;
+        }
         settings.put("transactional.id", "checkout-1");
         try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
             producer.initTransactions();
@@ -34,6 +43,16 @@ public final class Secured {
                 }
             }
             consumer.commitSync();
+        }
+    }
+
+    private static void sendLines(Properties settings) throws Exception {
+        var input = new BufferedReader(new InputStreamReader(System.in));
+        try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+            for (String line = input.readLine(); line != null; line = input.readLine()) {
+                producer.send(new ProducerRecord<>("orders", line)).get();
+                System.out.println(line);
+            }
         }
     }
 }

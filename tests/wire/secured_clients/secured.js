@@ -2,7 +2,9 @@
 const { Kafka, logLevel } = require("kafkajs");
 
 async function main() {
-  const kafka = new Kafka({ ...JSON.parse(process.argv[2]), logLevel: logLevel.ERROR });
+  const config = JSON.parse(process.argv[2]);
+  if (config.sasl?.token) config.sasl.oauthBearerProvider = async () => ({ value: config.sasl.token });
+  const kafka = new Kafka({ ...config, logLevel: logLevel.ERROR });
   const producer = kafka.producer({ transactionalId: "checkout-1", maxInFlightRequests: 1, idempotent: true });
   await producer.connect();
   const transaction = await producer.transaction();

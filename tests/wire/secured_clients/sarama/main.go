@@ -17,7 +17,7 @@ import (
 type settings struct {
 	Seeds []string
 	TLS   *struct{ CA, Own string }
-	SASL  *struct{ Mechanism, User, Password string }
+	SASL  *struct{ Mechanism, User, Password, Token string }
 }
 
 func must[T any](value T, err error) T {
@@ -28,11 +28,23 @@ func must[T any](value T, err error) T {
 }
 
 // scramClient is the SCRAM that sarama leaves to its users.
-type scramClient struct{ *scram.ClientConversation }
+type scramClient struct {
+	*scram.ClientConversation
+	hash scram.HashGeneratorFcn
+}
 
 func (s *scramClient) Begin(user, password, authzID string) error {
-	s.ClientConversation = must(scram.SHA512.NewClient(user, password, authzID)).NewConversation()
+	s.ClientConversation = must(s.hash.NewClient(user, password, authzID)).NewConversation()
 	return nil
+}
+
+var hashes = map[string]scram.HashGeneratorFcn{"SCRAM-SHA-256": scram.SHA256, "SCRAM-SHA-512": scram.SHA512}
+
+// token is the token that sarama sends by OAUTHBEARER.
+type token string
+
+func (t token) Token() (*sarama.AccessToken, error) {
+	return &sarama.AccessToken{Token: string(t)}, nil
 }
 
 func configured(given settings) *sarama.Config {
@@ -48,9 +60,11 @@ func configured(given settings) *sarama.Config {
 	}
 	if given.SASL != nil {
 		config.Net.SASL.Enable = true
-		config.Net.SASL.Mechanism = sarama.SASLTypeSCRAMSHA512
+		config.Net.SASL.Mechanism = sarama.SASLMechanism(given.SASL.Mechanism)
 		config.Net.SASL.User, config.Net.SASL.Password = given.SASL.User, given.SASL.Password
-		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramClient{} }
+		hash := hashes[given.SASL.Mechanism]
+		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramClient{hash: hash} }
+		config.Net.SASL.TokenProvider = token(given.SASL.Token)
 	}
 	return config
 }
