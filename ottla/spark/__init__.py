@@ -3,6 +3,7 @@
 - `errors`: the errors of a pipeline.
 - `versions`: the versions of Spark and its packages that are tested together.
 - `worker`: prepares Spark's Python workers, so that tasks start within milliseconds.
+- `worker_python`: checks and chooses the Python of Spark's workers.
 """
 
 from ottla.client.security.client_config import Secret

@@ -13,8 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from ottla.client.finding import Finding, failed, ok, warning
-from ottla.spark.sink.worker_python import REQUIREMENTS, VARIABLE, is_drivers_python
 from ottla.spark.versions import VERSIONS
+from ottla.spark.worker_python import (
+    AVRO_PACKAGE,
+    PROTOBUF_PACKAGE,
+    REQUIREMENTS,
+    VARIABLE,
+    is_drivers_python,
+)
 
 OLDEST_JAVA: Final = 17
 _JAVA_TIMEOUT_S: Final = 20.0
@@ -25,6 +31,7 @@ def check_machine() -> Iterator[Finding]:
     yield _python()
     yield _spark()
     yield _packages()
+    yield _registry_packages()
     yield _java()
 
 
@@ -61,6 +68,19 @@ def _packages() -> Finding:
     if missing:
         return failed("packages", f"not installed: {', '.join(missing)}", f"{sys.executable} -m pip install {' '.join(missing)}")
     return ok("packages", ", ".join(f"{name} {version}" for name, version in versions.items()))
+
+
+def _registry_packages() -> Finding:
+    versions = {name: version_of(name) for name in (AVRO_PACKAGE, PROTOBUF_PACKAGE)}
+    missing = [name for name, version in versions.items() if version is None]
+    found = ", ".join(f"{name} {version}" for name, version in versions.items() if version is not None)
+    if AVRO_PACKAGE in missing:
+        return warning(
+            "registry packages",
+            f"not installed: {', '.join(missing)}",
+            f"a stream that reads values of a schema registry needs them: {sys.executable} -m pip install {' '.join(missing)}",
+        )
+    return ok("registry packages", f"{found}; {PROTOBUF_PACKAGE} is not installed (for Protobuf values)" if missing else found)
 
 
 def _java() -> Finding:

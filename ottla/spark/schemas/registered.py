@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import pandas_udf
 
@@ -12,6 +12,7 @@ from ottla.spark.schemas.avro import avro_schema
 from ottla.spark.schemas.formats import AVRO
 from ottla.spark.schemas.registry import Decoder, Registry, client_of
 from ottla.spark.worker import prepare
+from ottla.spark.worker_python import AVRO_PACKAGE, check_package
 
 _IS_DECODED: Final = "ottla is decoded"
 """A field that distinguishes values that cannot be decoded from values with null fields. Names in `avro_schema` contain no
@@ -22,9 +23,12 @@ def from_registry(value: Column, registry: Registry, schema: str) -> Column:
     """Decode each value to a struct of ``schema`` (``id LONG, name STRING``).
 
     The struct is null if the value is null or its bytes cannot be decoded. The values may have different schemas of the registry.
-    Fields of ``schema`` that a value does not have are null; further fields of the value are dropped.
+    Fields of ``schema`` that a value does not have are null; further fields of the value are dropped. Raises `PipelineError` if the
+    workers have no fastavro.
     """
     names = _names(schema)
+    if (spark := SparkSession.getActiveSession()) is not None:
+        check_package(spark, AVRO_PACKAGE)
     # A pandas function cannot return a null struct, so `_IS_DECODED` tells which structs become null.
     decoded = pandas_udf(_decoding(registry, schema), f"{schema}, `{_IS_DECODED}` BOOLEAN")(value)
     return f.when(decoded[_IS_DECODED], f.struct(*(decoded[name].alias(name) for name in names)))

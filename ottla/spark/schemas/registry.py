@@ -18,6 +18,7 @@ from ottla.client.schema_registry.registry_client import (
 )
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.avro import avro_schema
+from ottla.spark.worker_python import AVRO_PACKAGE, missing_package
 
 __all__ = ["Decoder", "Registry", "RegistryClient", "client_of", "subject_of"]
 
@@ -26,9 +27,11 @@ class Decoder:
     """Decodes values to records of one Spark schema. Missing fields are None."""
 
     def __init__(self, client: RegistryClient, schema: str) -> None:
-        """``schema`` is a Spark schema of plain columns. Raises `PipelineError`."""
-        from fastavro import parse_schema
-
+        """``schema`` is a Spark schema of plain columns. Raises `PipelineError`, also if fastavro is not installed."""
+        try:
+            from fastavro import parse_schema
+        except ModuleNotFoundError:
+            raise missing_package(AVRO_PACKAGE) from None
         self._client = client
         self._reader = parse_schema(json.loads(avro_schema(schema)))
         self._writers: dict[int, Any] = {}

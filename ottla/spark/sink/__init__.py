@@ -26,5 +26,4 @@
 - `stream_writer`: ``frame.writeStream.format("ottla")``: the exactly-once sink for streams without foreachBatch.
 - `task_writer`: writes the rows of a task as batches of one shared transaction.
 - `transaction`: a transaction that many tasks share.
-- `worker_python`: checks and chooses the Python of Spark's workers.
 """

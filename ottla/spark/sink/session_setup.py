@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark.errors import PipelineError
-from ottla.spark.sink.worker_python import check_workers, is_drivers_python, use_drivers_python
+from ottla.spark.worker_python import check_workers, is_connect, runs_drivers_python, use_drivers_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,14 +54,9 @@ def prepare_session(spark: SparkSession) -> None:
         # Executors may request the archive at any time. Spark's JVM removes this directory when it exits.
         context.addPyFile(str(package_archive(Path(context._temp_dir))))
     if context.applicationId not in _checked:
-        if not (str(context.master).startswith("local") and is_drivers_python(context.pythonExec)):
+        if not runs_drivers_python(context):
             check_workers(spark, tasks=context.defaultParallelism)
         _checked.add(context.applicationId)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether this is a session of Spark Connect, which has no JVM in this process."""
-    return not hasattr(spark, "_jsparkSession")
 
 
 def _send_artifact(spark: Any) -> None:

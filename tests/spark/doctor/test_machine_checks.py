@@ -63,3 +63,22 @@ def test_spark_doctor_reports_missing_packages_with_the_command_that_installs_th
     finding = finding_of("packages")
     assert (finding.status, finding.text) == ("failed", "not installed: crc32c")
     assert finding.remedy == f"{sys.executable} -m pip install crc32c"
+
+
+@pytest.mark.parametrize(
+    ("missing", "level", "text"),
+    [
+        ((), "ok", "fastavro 1, protobuf 1"),
+        (("protobuf",), "ok", "fastavro 1; protobuf is not installed (for Protobuf values)"),
+        (("fastavro", "protobuf"), "warning", "not installed: fastavro, protobuf"),
+    ],
+)
+def test_spark_doctor_shows_the_packages_for_values_of_a_registry(
+    missing: tuple[str, ...], level: Status, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
+    monkeypatch.setattr(machine_checks, "version_of", lambda package: None if package in missing else "1")
+    finding = finding_of("registry packages")
+    assert (finding.status, finding.text) == (level, text)
+    if level == "warning":
+        assert finding.remedy.endswith(f"{sys.executable} -m pip install fastavro protobuf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -176,3 +177,11 @@ def test_password_in_the_schema_registry_url_is_refused_and_hidden(url: str) -> 
         Registry(url)
     assert "hush" not in str(error.value)
     assert error.value.__context__ is None
+
+
+def test_missing_fastavro_is_named_with_the_command_that_installs_it(
+    served: tuple[RegistryServer, Registry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(PipelineError, match=r"Spark's workers cannot import fastavro .* -m pip install fastavro` on each worker"):
+        Decoder(RegistryClient(served[1]), SCHEMA)

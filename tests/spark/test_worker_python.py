@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from ottla.spark import worker_python
 from ottla.spark.errors import PipelineError
-from ottla.spark.sink import worker_python
-from ottla.spark.sink.worker_python import REQUIREMENTS, check_workers, is_drivers_python, use_drivers_python
+from ottla.spark.worker_python import REQUIREMENTS, check_package, check_workers, is_drivers_python, use_drivers_python
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 BLOCKING = """
 import importlib.metadata, sys
 blocked = {"backports", "click", "confluent_kafka", "fastavro", "google_re2", "re2", "h11", "kafka", "prometheus_client",
@@ -25,7 +25,7 @@ class Blocker:
             raise ModuleNotFoundError(f"blocked: {name}")
 sys.meta_path.insert(0, Blocker())
 import ottla.spark.sink.row_writing, ottla.spark.worker, ottla.spark.rows.spark_partitioner, ottla.spark.segments.source
-import ottla.spark.sink.datasource, ottla.spark.sink.stream_writer
+import ottla.spark.sink.datasource, ottla.spark.sink.stream_writer, ottla.spark.schemas.registered
 """
 
 
@@ -89,6 +89,26 @@ def test_sink_tasks_import_only_required_packages() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_package_that_some_functions_need_is_checked_once_in_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_python, "_checked_packages", set())
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(worker_python, "check_workers", lambda spark, *, tasks, packages: asked.append(packages))
+    context = SimpleNamespace(master="spark://here:7077", pythonExec="python3", applicationId="app-1", defaultParallelism=4)
+    cluster = SimpleNamespace(sparkContext=context, _jsparkSession=None)
+    for _ in range(2):
+        check_package(cluster, "fastavro")
+    assert asked == [("fastavro",)]
+    for number in (1, 1, 2):
+        check_package(SimpleNamespace(session_id=f"connect-{number}"), "fastavro")
+    assert asked == [("fastavro",)] * 3
+    # Workers on this machine have the driver's packages, so that no Spark job is needed.
+    here = SimpleNamespace(master="local[2]", pythonExec=sys.executable, applicationId="app-2", defaultParallelism=2)
+    check_package(SimpleNamespace(sparkContext=here, _jsparkSession=None), "fastavro")
+    with pytest.raises(PipelineError, match=r"Spark's workers cannot import no_such_a .* -m pip install no_such_a` on each worker"):
+        check_package(SimpleNamespace(sparkContext=here, _jsparkSession=None), "no_such_a")
+    assert len(asked) == 3
+
+
 @pytest.mark.wire
 @pytest.mark.full
 @pytest.mark.java
@@ -97,3 +117,6 @@ def test_packages_of_spark_workers_are_listed_by_a_job(spark: Any, monkeypatch: 
     monkeypatch.setattr(worker_python, "REQUIREMENTS", ("msgspec", "no_such_package"))
     with pytest.raises(PipelineError, match="Spark's workers cannot import no_such_package"):
         check_workers(spark, tasks=2)
+    monkeypatch.setattr(worker_python, "runs_drivers_python", lambda context: False)
+    with pytest.raises(PipelineError, match="Spark's workers cannot import no_such_avro"):
+        check_package(spark, "no_such_avro")

@@ -8,6 +8,7 @@ packages.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REQUIREMENTS: Final = ("aiokafka", "cramjam", "crc32c", "msgspec", "numpy", "pandas", "pyarrow")
-"""The packages that tasks import besides ottla, which `session_setup` sends to them. Their modules have the same names."""
+"""The packages that tasks import besides ottla, which `sink.session_setup` sends to them. Their modules have the same names."""
+AVRO_PACKAGE: Final = "fastavro"
+"""The package that tasks import for Avro values of a schema registry, besides `REQUIREMENTS`."""
+PROTOBUF_PACKAGE: Final = "protobuf"
+"""The package, whose module is google.protobuf, that tasks import for Protobuf values of a schema registry."""
 MAX_ASKED: Final = 16
 """Maximum number of tasks of the job that checks the workers' packages."""
 VARIABLE: Final = "PYSPARK_PYTHON"
+_checked_packages: set[tuple[str, str]] = set()
+"""The packages that only some functions need, with the id of the application or session whose workers were checked."""
 _SPARKS_CHOICE: Final = "python3"
 _OTHER_VERSION: Final = ("PYTHON_VERSION_MISMATCH", "has different version")
 _NOT_STARTED: Final = "Cannot run program"
@@ -36,18 +43,18 @@ def use_drivers_python(spark: SparkSession) -> None:
         context.pythonExec = sys.executable
 
 
-def check_workers(spark: SparkSession, *, tasks: int) -> bool:
+def check_workers(spark: SparkSession, *, tasks: int, packages: Iterable[str] = ()) -> bool:
     """Check the workers' Python by a Spark job of a few ``tasks``. Returns whether ottla is installed where the tasks ran.
 
-    Raises `PipelineError`, which says what to change, if workers have another version of Python than the driver, or lack another
-    package that tasks import.
+    Raises `PipelineError`, which says what to change, if workers have another version of Python than the driver, or lack one of
+    ``packages``, by default of `REQUIREMENTS`.
     """
     from pyspark.sql import functions as f
 
     count = max(1, min(tasks, MAX_ASKED))
     numbers = spark.range(0, count, 1, count)
     try:
-        lacks, has_ottla = f.udf(_asker(REQUIREMENTS), "string")("id"), f.udf(_finder("ottla"), "boolean")("id")
+        lacks, has_ottla = f.udf(_asker(packages or REQUIREMENTS), "string")("id"), f.udf(_finder("ottla"), "boolean")("id")
         answers = numbers.select(lacks.alias("lacks"), has_ottla.alias("has_ottla")).distinct().collect()
     except Exception as error:
         raise _explained(error) from error
@@ -55,6 +62,40 @@ def check_workers(spark: SparkSession, *, tasks: int) -> bool:
         if answer.lacks:
             raise PipelineError(answer.lacks)
     return all(answer.has_ottla for answer in answers)
+
+
+def check_package(spark: Any, package: str) -> None:
+    """Raise `PipelineError` if the workers cannot import a package that only some functions need. The workers are checked once in
+    an application, or in a session of Spark Connect."""
+    context = None if is_connect(spark) else spark.sparkContext
+    key = (package, spark.session_id if context is None else context.applicationId)
+    if key in _checked_packages:
+        return
+    if context is not None:
+        use_drivers_python(spark)
+    if context is None or not runs_drivers_python(context):
+        check_workers(spark, tasks=1 if context is None else context.defaultParallelism, packages=(package,))
+    elif missing := _asker((package,))(0):
+        raise PipelineError(missing)
+    _checked_packages.add(key)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether this is a session of Spark Connect, which has no JVM in this process."""
+    return not hasattr(spark, "_jsparkSession")
+
+
+def runs_drivers_python(context: Any) -> bool:
+    """Whether all workers run on this machine with the driver's interpreter."""
+    return str(context.master).startswith("local") and is_drivers_python(context.pythonExec)
+
+
+def missing_package(package: str) -> PipelineError:
+    """Return the error of a task that cannot import a package, which not every stream needs."""
+    return PipelineError(
+        f"Spark's workers cannot import {package} ({sys.executable} on {platform.node()}): run `{sys.executable} -m pip install"
+        f" {package}` on each worker, or start the session with {VARIABLE} set to a Python that has it"
+    )
 
 
 def _finder(package: str) -> Callable[[int], bool]:
