@@ -1,4 +1,4 @@
-"""A FastAPI application that writes an order to Kafka, and its test. Needs ``pip install fastapi httpx pytest aiokafka``."""
+"""A FastAPI application that writes an order to Kafka, and its test. Needs ``pip install fastapi httpx2 pytest aiokafka``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-pytest.importorskip("httpx")
+pytest.importorskip("httpx2")
 fastapi = pytest.importorskip("fastapi")
 
 

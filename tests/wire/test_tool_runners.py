@@ -38,7 +38,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_uvx_and_pipx_serve_a_broker_from_the_wheel(runner: str, wheel: Path, tmp_path: Path) -> None:
     name, *options = RUNNERS[runner]
-    if shutil.which(name) is None:
+    program = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if program is None:
         pytest.skip(f"{name} is not installed: pip install {'uv' if name == 'uvx' else name}")
     home = tmp_path / "home"
     home.mkdir()
@@ -47,7 +48,7 @@ def test_uvx_and_pipx_serve_a_broker_from_the_wheel(runner: str, wheel: Path, tm
         k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "OTTLA_", "KAFKA_", "VIRTUAL_ENV", "XDG_"))
     }
     environment["HOME"] = str(home)
-    command = [name, *options, str(wheel), "ottla"]
+    command = [program, *options, str(wheel), "ottla"]
     done = subprocess.run(
         [*command, "--version"],
         cwd=tmp_path,
