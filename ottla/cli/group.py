@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.places import Place
 
 
-@click.group("group", cls=CommandGroup, help="List, describe and delete groups of all types, and set their offsets.")
+@click.group("group", cls=CommandGroup, help="List, describe and delete groups of all types, and set or delete their offsets.")
 def command() -> None:
     pass
 
@@ -188,6 +188,40 @@ def reset(
     )
     if dry_run:
         note("nothing was set: --dry-run was given")
+
+
+DELETE_OFFSETS_HELP = """Delete a group's committed offsets of topics or partitions. No member of the group may subscribe to these
+topics. Of a share group the offsets of whole topics can be deleted."""
+
+
+@command.command("delete-offsets", help=DELETE_OFFSETS_HELP)
+@click.argument("group", metavar="GROUP")
+@click.option(
+    "--topic",
+    "topics",
+    type=TOPIC_OR_PARTITION,
+    multiple=True,
+    required=True,
+    metavar="TOPIC[:P]",
+    help="Topic or partition whose committed offsets are deleted; repeatable.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the committed offsets without deleting them.")
+@asks
+def delete_offsets(
+    group: str, topics: tuple[tuple[str, int | None], ...], dry_run: bool, bootstrap: str, timeout_s: float, as_json: bool
+) -> None:
+    from ottla.client.admin import offset_deletion
+
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        planned = offset_deletion.plan_offset_deletion(cluster.brokers, group, topics)
+        if not dry_run:
+            offset_deletion.delete_offsets(cluster.brokers, group, [(p.topic, p.partition) for p in planned])
+    if as_json:
+        offsets = [{"topic": p.topic, "partition": p.partition, "committed": p.committed} for p in planned]
+        show_json({"group": group, "dry_run": dry_run, "offsets": offsets})
+        return
+    show_table(["TOPIC", "PARTITION", "COMMITTED"], [(p.topic, p.partition, _or_nothing(p.committed)) for p in planned])
+    note("nothing was deleted: --dry-run was given" if dry_run else f"these committed offsets of group {group} were deleted")
 
 
 @command.command("delete", help="Delete groups that have no members, with their committed offsets.")

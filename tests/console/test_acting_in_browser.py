@@ -167,6 +167,14 @@ def test_group_is_reset_after_a_preview_and_deleted_in_the_web_console(opened: B
         assert command(opened) == "ottla group reset --to end --topic orders:1 --topic orders:2 billing"
         confirm(opened)
         opened.wait_for_text("2 offsets of group billing were set.")
+        opened.click("[aria-label='delete the offset of orders:1']")
+        opened.wait_for_text("1 committed offset will be deleted")
+        assert command(opened) == "ottla group delete-offsets --topic orders:1 billing"
+        opened.write("#act-topics", "orders:0 orders:2")
+        opened.wait_for_text("2 committed offsets will be deleted")
+        confirm(opened)
+        opened.wait_for_text("2 committed offsets of group billing were deleted.")
+        opened.wait("document.querySelectorAll('[data-act=delete-offsets]').length === 2")
         dialog(opened, "delete-group")
         confirm(opened)
         opened.wait_for_text("Group billing was deleted.")

@@ -81,6 +81,9 @@ class Console:
     def lacks_group(self, group: str) -> bool:
         return group not in [listing.group_id for listing in self.client.groups()]
 
+    def committed(self, group: str) -> list[tuple[str, int]]:
+        return sorted((one.topic, one.partition) for one in self.client.group(group).positions if one.committed is not None)
+
     def starts(self, topic: str) -> list[int]:
         return [partition.log_start_offset for partition in self.client.topic(topic).partitions]
 
@@ -193,6 +196,35 @@ def test_console_resets_and_deletes_a_group(console: Console, unique: Callable[[
         assert "unknown group" in console.refusal("delete-group", group=group)
 
 
+def test_console_deletes_committed_offsets_of_topics_and_partitions(console: Console, unique: Callable[[str], str]) -> None:
+    for way in twice(console):
+        topic, other, group = unique("topic"), unique("other"), unique("group")
+        console.client.create_topic(topic, 3)
+        console.client.create_topic(other, 1)
+        assert "unknown group" in console.refusal("delete-offsets", group=group, topics=[{"topic": topic}])
+        console.act("reset-group", group=group, to={"kind": "end"}, topics=[{"topic": topic}, {"topic": other}])
+        one = {"group": group, "topics": [{"topic": topic, "partition": 1}]}
+        preview = console.preview("delete-offsets", **one)
+        assert (preview["rows"], "1 committed offset will be deleted" in preview["warning"]) == ([[f"{topic}:1", 0, 0]], True)
+        way("delete-offsets", **one)
+        assert console.committed(group) == [(other, 0), (topic, 0), (topic, 2)]
+        assert f"has no committed offset of {topic}:1" in console.refusal("delete-offsets", **one)
+        way("delete-offsets", group=group, topics=[{"topic": topic}])
+        assert console.committed(group) == [(other, 0)]
+    assert "no topic is named" in console.refusal("delete-offsets", group=group, topics=[])
+
+
+def test_console_deletes_only_the_committed_offsets_of_its_preview(console: Console, unique: Callable[[str], str]) -> None:
+    topic, group = unique("topic"), unique("group")
+    console.client.create_topic(topic, 2)
+    console.act("reset-group", group=group, to={"kind": "end"}, topics=[{"topic": topic, "partition": 0}])
+    deletion: dict[str, Any] = {"group": group, "topics": [{"topic": topic}]}
+    confirmed = console.preview("delete-offsets", **deletion)["confirmed"]
+    console.act("reset-group", group=group, to={"kind": "end"}, topics=[{"topic": topic, "partition": 1}])
+    assert "1 committed offset of group" in console.act("delete-offsets", **deletion, **confirmed)
+    assert console.committed(group) == [(topic, 1)]
+
+
 def test_console_action_uses_the_offsets_confirmed_in_its_preview(console: Console, unique: Callable[[str], str]) -> None:
     topic, group = unique("growing"), unique("group")
     console.client.create_topic(topic, 1)
@@ -223,6 +255,11 @@ def test_console_neither_resets_nor_deletes_a_group_with_members(console: Consol
             "reset-group", group=group, to={"kind": "end"}, topics=[{"topic": topic}]
         )
         assert "stop its members first" in console.preview_refusal("delete-group", group=group)
+        assert "a member of the group subscribes to the topic; stop its members first" in console.refusal(
+            "delete-offsets", group=group, topics=[{"topic": topic}]
+        )
+        with pytest.raises(CommandRefused, match="stop its members first"):
+            console.act("delete-offsets", group=group, topics=[], partitions=[{"topic": topic, "partition": 0}])
     finally:
         consumer.close()
 

@@ -19,8 +19,13 @@ from confluent_kafka import Consumer
 from ottla import Broker
 from ottla.cli import main
 from ottla.client import KafkaClient, NewRecord
+from ottla.client.cluster import GROUP
+from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from tests.support import oracle
 from tests.support.either_broker import EITHER, running
-from tests.wire.test_prompt import Prompt, transactional
+from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_until
+from tests.wire.test_prompt import MEMBER, Prompt, transactional
 
 pytestmark = pytest.mark.wire
 
@@ -78,6 +83,48 @@ def test_group_delete_command_deletes_groups_without_members(kafka: str, prompt:
     consumer.close()
     assert prompt.json("group", "delete", *groups) == {"deleted": groups}
     assert not {listed["group"] for listed in prompt.json("group", "list")} & set(groups)
+
+
+def test_group_delete_offsets_command_deletes_committed_offsets(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
+    topic, other, group = unique("read"), unique("other"), unique("group")
+    prompt("topic", "create", topic, "--partitions", "2")
+    prompt("topic", "create", other, "--partitions", "1")
+    prompt("group", "reset", group, "--to", "beginning", "--topic", topic)
+    row = {"topic": topic, "partition": 1, "committed": 0}
+    dry = prompt.json("group", "delete-offsets", group, "--topic", f"{topic}:1", "--dry-run")
+    assert dry == {"group": group, "dry_run": True, "offsets": [row]}
+    # The consumer reads only ``other``, so the group's offsets of ``topic`` can be deleted although the group has a member.
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
+    consumer.subscribe([other])
+    deadline = time.monotonic() + TIMEOUT_S
+    while not consumer.assignment() and time.monotonic() < deadline:
+        consumer.poll(0.1)
+    assert prompt.json("group", "delete-offsets", group, "--topic", f"{topic}:1")["offsets"] == [row]
+    said = prompt("group", "delete-offsets", group, "--topic", other, code=2)
+    assert "a member of the group subscribes to the topic; stop its members first" in said
+    consumer.close()
+    misspelled = prompt("group", "delete-offsets", group, "--topic", topic, "--topic", f"{topic}:1", code=2)
+    assert f"has no committed offset of {topic}:1" in misspelled
+    assert prompt("group", "delete-offsets", group, "--topic", topic).splitlines()[1].split() == [topic, "0", "0"]
+    assert "unknown group 'nope'" in prompt("group", "delete-offsets", "nope", "--topic", topic, code=2)
+
+
+def test_group_delete_offsets_command_deletes_offsets_of_share_groups(prompt: Prompt, unique: Callable[[str], str]) -> None:
+    topic, group = unique("shared"), unique("sharers")
+    prompt("topic", "create", topic, "--partitions", "2")
+    with KafkaClient(prompt.bootstrap, timeout_s=TIMEOUT_S) as cluster:
+        cluster.brokers.until_final("", lambda: cluster.brokers.coordinator(GROUP, group))
+    with RawClient(prompt.bootstrap) as client:
+        joining = ShareGroupHeartbeatRequest(group_id=group, member_id=MEMBER, subscribed_topic_names=[topic])
+        assert oracle.ready(client, joining, None, lambda answer: [answer.error_code]).error_code == 0
+        wait_until(lambda: len(prompt.json("group", "describe", group)["offsets"]) == 2)
+        delete = ("group", "delete-offsets", group, "--topic")
+        assert "a member of the group subscribes to the topic" in prompt(*delete, topic, code=2)
+        assert client.call(ShareGroupHeartbeatRequest(group_id=group, member_id=MEMBER, member_epoch=-1)).error_code == 0
+    prompt("group", "reset", group, "--to", "end", "--topic", topic)
+    assert f"the offsets of a share group are deleted by topic; give {topic} instead" in prompt(*delete, f"{topic}:1", code=2)
+    assert len(prompt.json(*delete, topic)["offsets"]) == 2
+    assert f"has no committed offset of {topic}" in prompt(*delete, topic, code=2)
 
 
 def test_record_delete_command_deletes_records_before_an_offset_or_date(

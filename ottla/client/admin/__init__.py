@@ -5,10 +5,11 @@
 - `config_effects`: finds configs that brokers of ottla accept without effect.
 - `description`: describes a cluster: brokers, controller, features, leaderless partitions, stray directories.
 - `documented_configs`: describes configs of a resource with their defaults and documentation.
-- `groups`: lists and describes groups of all types with their lag, and sets or deletes their offsets.
+- `groups`: lists and describes groups of all types with their lag, sets their offsets, and deletes groups.
 - `leaderless`: lists partitions without a leader, with the reason and the remedy for each.
 - `leadership`: finds, moves and elects the leader of a partition.
 - `log_sizes`: returns the sizes of partitions on disk (DescribeLogDirs).
+- `offset_deletion`: deletes committed offsets of a group.
 - `offsets`: finds the first and last offsets of partitions, and the offsets of timestamps (ListOffsets).
 - `places`: positions in a topic as users write them: the beginning, the end, an offset, or a time.
 - `positions`: computes a group's positions and lag, for commands, the console and `ottla.testing`.

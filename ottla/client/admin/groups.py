@@ -1,4 +1,4 @@
-"""Lists and describes groups of all types with their lag, and sets or deletes their offsets."""
+"""Lists and describes groups of all types with their lag, sets their offsets, and deletes groups."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 - `action`: what an action is, the preview that the user confirms, and the result.
 - `configs`: sets and unsets configs of topics, brokers and groups.
-- `groups`: resets the offsets of a group, and deletes groups.
+- `groups`: resets and deletes the offsets of a group, and deletes groups.
 - `produce_arguments`: the arguments of the ``ottla produce`` command that writes a record.
 - `records`: produces a record, and deletes records.
 - `registry`: finds an action by its name, and carries it out or previews it.

@@ -1,16 +1,23 @@
-"""Resets the offsets of a group, and deletes groups."""
+"""Resets the offsets of a group, deletes them, and deletes groups."""
 
 from __future__ import annotations
+
+from typing import Annotated, Final
 
 import msgspec
 
 from ottla.client.admin import groups
+from ottla.client.admin.offset_deletion import delete_offsets, plan_offset_deletion
 from ottla.client.admin.places import Place
+from ottla.client.admin.positions import GroupPosition
 from ottla.client.admin.resets import NewOffset, plan_reset
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.client.wording import counted
 from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
+
+MAX_TOPICS: Final = 1_000
+"""Maximum number of topics and partitions that a request names to delete their offsets."""
 
 
 class TopicOrPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,6 +80,46 @@ def _row(new: NewOffset) -> list[object]:
     return [f"{new.topic}:{new.partition}", "none" if new.before is None else new.before, new.after, new.end - new.after, kept]
 
 
+class CommittedPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: Name
+    partition: Partition
+
+
+class DeleteOffsets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Delete a group's committed offsets in ``topics``.
+
+    ``partitions`` are the partitions that the preview has shown. `run` deletes the offsets of these partitions only, because the
+    group may commit offsets of others meanwhile.
+    """
+
+    group: Name
+    topics: Annotated[list[TopicOrPartition], msgspec.Meta(max_length=MAX_TOPICS)]
+    partitions: list[CommittedPartition] | None = None
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        planned = self._planned(brokers)
+        chosen = [part for one in self.topics for part in option("--topic", _text(one))]
+        return Effects(
+            command=["group", "delete-offsets", *chosen, *named(self.group)],
+            warning=f"{counted(len(planned), 'committed offset')} will be deleted: the group's next members begin there by"
+            " auto.offset.reset; this cannot be undone",
+            columns=["partition", "committed", "lag"],
+            confirmed={"partitions": [{"topic": one.topic, "partition": one.partition} for one in planned]},
+            **shortened([_position_row(one) for one in planned]),
+        )
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        of = self._planned(brokers) if self.partitions is None else self.partitions
+        delete_offsets(brokers, self.group, [(one.topic, one.partition) for one in of])
+        said = f"{counted(len(of), 'committed offset')} of group {self.group} {'was' if len(of) == 1 else 'were'} deleted"
+        return Effects(said=said, page="group", parameters={"name": self.group})
+
+    def _planned(self, brokers: BrokerConnections) -> list[GroupPosition]:
+        if not self.topics:
+            raise ClientError("no topic is named; give one")
+        return plan_offset_deletion(brokers, self.group, [(one.topic, one.partition) for one in self.topics])
+
+
 class DeleteGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: Name
 
@@ -85,12 +132,16 @@ class DeleteGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             command=["group", "delete", *named(self.group)],
             warning=f"the group and its {counted(len(known), 'committed offset')} will be deleted; this cannot be undone",
             columns=["partition", "committed", "lag"],
-            **shortened([[f"{p.topic}:{p.partition}", _or_none(p.committed), _or_none(p.lag)] for p in known]),
+            **shortened([_position_row(one) for one in known]),
         )
 
     def run(self, brokers: BrokerConnections) -> Effects:
         groups.delete(brokers, self.group)
         return Effects(said=f"group {self.group} was deleted", page="groups")
+
+
+def _position_row(position: GroupPosition) -> list[object]:
+    return [f"{position.topic}:{position.partition}", _or_none(position.committed), _or_none(position.lag)]
 
 
 def _or_none(number: int | None) -> object:

@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
 from ottla.console.actions.action import Action, Effects, command_line
 from ottla.console.actions.configs import SetConfig
-from ottla.console.actions.groups import DeleteGroup, ResetGroup
+from ottla.console.actions.groups import DeleteGroup, DeleteOffsets, ResetGroup
 from ottla.console.actions.records import DeleteRecords, Produce
 from ottla.console.actions.topics import AddPartitions, CreateTopic, DeleteTopic, ElectLeaders
 from ottla.console.actions.transactions import AbortTransaction
@@ -28,6 +28,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
     "produce": Produce,
     "delete-records": DeleteRecords,
     "reset-group": ResetGroup,
+    "delete-offsets": DeleteOffsets,
     "delete-group": DeleteGroup,
     "abort-transaction": AbortTransaction,
 }

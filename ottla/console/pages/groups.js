@@ -18,7 +18,7 @@ export const group = {
   under: "groups",
   title: (p) => p.name,
   form: ({ name }) => el("div", {}, el("h1", {}, name), el("div", { class: "acts" },
-    link("configs", "configs", { kind: "group", name }), act("reset the offsets", reset(name)), act("delete the group", remove(name)))),
+    link("configs", "configs", { kind: "group", name }), act("reset the offsets", reset(name)), act("delete offsets", forget(name)), act("delete the group", remove(name)))),
   draw: (g, p) => [
     pairs([["type", g.type], ["state", g.state], ["assignor", g.assignor || "-"]]),
     el("h2", {}, "Why the group has this lag"),
@@ -27,9 +27,9 @@ export const group = {
       g.more_holders ? `and ${number(g.more_holders)} more` : "") : null,
     el("h2", {}, "Positions"),
     pager("group", p, g.part),
-    table(["partition", "committed", "end", "lag", "metadata"], g.part.rows.map((row) => [
+    table(["partition", "committed", "end", "lag", "metadata", ""], g.part.rows.map((row) => [
       link(`${row.topic}:${row.partition}`, "messages", { topic: row.topic, partition: row.partition, start: row.committed ?? row.start }),
-      row.committed ?? "-", row.end ?? "unknown", row.lag ?? unknownLag(row), row.metadata,
+      row.committed ?? "-", row.end ?? "unknown", row.lag ?? unknownLag(row), row.metadata, row.committed === null ? "" : forgetButton(g, row),
     ])),
     el("h2", {}, "Members"),
     g.members.length === 0 ? el("p", { class: "note" }, "none")
@@ -47,8 +47,22 @@ const PLACES = { beginning: "the beginning", end: "the end", day: "24 hours ago"
 const reset = (group) => ({
   name: "reset-group", title: `Reset the offsets of ${group}`, confirm: "Reset", isDanger: true,
   fields: [...placeFields("to", PLACES), { name: "topics", label: "topics", hint: "TOPIC or TOPIC:PARTITION, separated by spaces; empty: all with a committed offset" }],
-  request: (v) => ({ group, to: placeOf(v), topics: v.topics.split(/\s+/).filter(Boolean).map(topicOrPartition) }),
+  request: (v) => ({ group, to: placeOf(v), topics: topicsOf(v.topics) }),
 });
+
+const forget = (group, place = "") => ({
+  name: "delete-offsets", title: `Delete offsets of ${group}`, confirm: "Delete", isDanger: true,
+  fields: [{ name: "topics", label: "topics", value: place, isRequired: true, hint: "TOPIC or TOPIC:PARTITION, separated by spaces; no member may subscribe to them" }],
+  request: (v) => ({ group, topics: topicsOf(v.topics) }),
+});
+
+// The offsets of a share group are deleted by topic.
+function forgetButton(g, { topic, partition }) {
+  const place = g.type === "share" ? topic : `${topic}:${partition}`;
+  return act("delete", forget(g.group_id, place), `delete the offset of ${place}`);
+}
+
+const topicsOf = (text) => text.split(/\s+/).filter(Boolean).map(topicOrPartition);
 
 // Splits at a colon, which topic names cannot contain.
 function topicOrPartition(text) {
