@@ -43,7 +43,8 @@ history of clients are only in the console of an ottla broker itself (serve --co
     "registry_url",
     envvar=REGISTRY_VARIABLE,
     metavar="URL",
-    help=f"Schema registry that decodes values (default: ${REGISTRY_VARIABLE}, else schema.registry.url of --command-config)."
+    help=f"Schema registry for decoding values and for the pages of schemas (default: ${REGISTRY_VARIABLE}, else"
+    " schema.registry.url of --command-config)."
     f" Credentials are ${USER_VARIABLE}, or basic.auth.user.info or bearer.auth.token of --command-config.",
 )
 @with_command_config

@@ -21,6 +21,7 @@
 - `page_request`: the request of a console page: query parameters, and access to the broker.
 - `paging`: selects the rows of a long list that one page shows.
 - `registered_values`: decodes values with the schemas of the broker's schema registry.
+- `schemas`: the pages ``schemas`` and ``subject``: the subjects and versions of the schema registry.
 - `search`: searches partitions for records, newest or oldest first, within a budget.
 - `shown_record`: a record as a page shows it, and the page ``record``.
 - `site`: serves the console's files to every client, and the values of pages to clients with the token.

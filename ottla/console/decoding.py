@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from io import BytesIO
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -15,6 +15,9 @@ from ottla.client.errors import ClientError
 from ottla.client.records import internal_topics
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from ottla.client.schema_registry.registry_client import RegistryClient
 
 INSPECTED_BYTES: Final = 1 << 20
 """Maximum size, in bytes, of a value that is decoded. The beginning of a larger value is shown as text or in hexadecimal."""
@@ -38,9 +41,11 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
 
 class RegisteredValues(Protocol):
     """Decodes values with the schemas of a schema registry. `decode` returns None for bytes without a schema id, or with an unknown
-    id, and raises `ClientError` if the registry fails."""
+    id, and raises `ClientError` if the registry fails. `client` returns a client of the registry."""
 
     def decode(self, data: bytes) -> Decoded | None: ...
+
+    def client(self) -> RegistryClient: ...
 
 
 def decode(data: bytes, form: str = AUTO, registered: RegisteredValues | None = None) -> Decoded:

@@ -29,16 +29,23 @@ class RegistryValues:
     """Decodes values with schemas that it requests from the registry. Open pages share an instance, which caches at most
     `MAX_SCHEMAS` schemas.
 
-    ``registry`` is called for the first value, because the console opens before the registry.
+    ``registry`` is called for the first value or page of schemas, because the console opens before the registry.
     """
 
     def __init__(self, registry: Callable[[], Registry], now_s: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry
         self._now_s = now_s
         self._lock = threading.Lock()
+        self._client: RegistryClient | None = None
         self._decoder: RegistryDecoder | None = None
         self._failures: dict[int, tuple[float, str]] = {}
         """By schema id: the time, in seconds, until which a failed request is not repeated, and why it failed."""
+
+    def client(self) -> RegistryClient:
+        """Return the client of the registry, which all pages and actions share."""
+        if self._client is None:
+            self._client = RegistryClient(self._registry())
+        return self._client
 
     def decode(self, data: bytes) -> Decoded | None:
         split = unframed(data)
@@ -52,7 +59,7 @@ class RegistryValues:
                     raise ClientError(reason)
             try:
                 if self._decoder is None:
-                    self._decoder = RegistryDecoder(RegistryClient(self._registry()))
+                    self._decoder = RegistryDecoder(self.client())
                 found = self._decoder.decode(data)
             except ClientError as error:
                 now_s = self._now_s()

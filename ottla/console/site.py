@@ -20,7 +20,7 @@ from ottla.console.deadline import Deadline, Late, new_client
 from ottla.console.decoding import RegisteredValues
 from ottla.console.own_broker import OwnBroker
 from ottla.console.page_request import Asked, LastRead, refusal
-from ottla.console.values import OF_OWN_BROKER, VALUES
+from ottla.console.values import OF_OWN_BROKER, OF_REGISTRY, VALUES
 from ottla.control.command import CommandRefused
 from ottla.control.pages import PageFile, Pages, Reach
 from ottla.protocol.errors import Code, KafkaError
@@ -34,7 +34,8 @@ ACTION_TIMEOUT_S: Final = 10.0
 DOWNLOAD: Final = "download"
 """Name of the event stream that transfers a file of records."""
 MODE: Final = "mode.js"
-"""The name of a generated file that tells the pages whether the console is read-only, and whether its broker is in this process."""
+"""The name of a generated file that tells the pages whether the console is read-only, whether its broker is in this process, and
+whether it has a schema registry."""
 MAX_PAGES: Final = 5
 """Maximum number of open pages. A page occupies a connection of the control server, and one of a browser's six connections to a
 host; commands need other connections."""
@@ -231,15 +232,16 @@ class Console:
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         """``of_cluster`` has the connection options, besides ``--bootstrap``, of the ``ottla`` commands that pages show.
-        ``view_of`` is given for a cluster outside of this process, and excludes the pages `OF_OWN_BROKER`. ``changed`` is called
-        after each action."""
+        ``view_of`` is given for a cluster outside of this process, and excludes the pages `OF_OWN_BROKER`. Without ``registered``,
+        there are no pages `OF_REGISTRY`. ``changed`` is called after each action."""
         self._registered = registered
         self._client_of = client_of
         self.is_read_only = is_read_only
         self._of_cluster = of_cluster
         self._view_of = view_of
         self._changed = changed
-        self._values = VALUES if view_of is None else {name: read for name, read in VALUES.items() if name not in OF_OWN_BROKER}
+        left_out = (OF_OWN_BROKER if view_of is not None else frozenset()) | (OF_REGISTRY if registered is None else frozenset())
+        self._values = {name: read for name, read in VALUES.items() if name not in left_out}
         self._places = threading.BoundedSemaphore(MAX_PAGES)
 
     def file(self, path: str) -> PageFile | None:
@@ -247,14 +249,18 @@ class Console:
         if name != MODE:
             return all_files().get(name)
         # Only this process's broker has faults, a clock and a history of clients; pages hide them for other clusters.
-        mode = {"isReadOnly": self.is_read_only, "isElsewhere": self._view_of is not None}
+        mode = {
+            "isReadOnly": self.is_read_only,
+            "isElsewhere": self._view_of is not None,
+            "hasRegistry": self._registered is not None,
+        }
         lines = [f"export const {variable} = {json.dumps(is_set)};\n" for variable, is_set in mode.items()]
         return PageFile(kind=KINDS["js"], content="".join(lines).encode())
 
     def command(self, path: str, body: bytes, reach: Reach) -> Any:
         """Carry out an action or preview it. Raises `CommandRefused`."""
         # Imported at the first action, because most pages only read.
-        from ottla.console.actions.registry import carried_out
+        from ottla.console.actions.registry import carried_out, no_registry
 
         if path.startswith(VALUES_PREFIX):
             raise CommandRefused(405, f"{path} does not accept POST; use GET")
@@ -266,8 +272,9 @@ class Console:
             option = "--console-read-only" if self._view_of is None else "--read-only"
             raise CommandRefused(403, f"the console is read-only; start it without {option} to change anything")
         options = ["--bootstrap", reach.bootstrap, *self._of_cluster]
+        registry = no_registry if self._registered is None else self._registered.client
         try:
-            return carried_out(name, body, lambda: self._acting(reach), options, is_preview=is_preview)
+            return carried_out(name, body, lambda: self._acting(reach), options, is_preview=is_preview, registry=registry)
         finally:
             if not is_preview:
                 self._changed()

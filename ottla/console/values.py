@@ -14,6 +14,7 @@ from ottla.console.groups import group, groups
 from ottla.console.messages import messages
 from ottla.console.overview import overview
 from ottla.console.page_request import Asked
+from ottla.console.schemas import schemas, subject
 from ottla.console.shown_record import record
 from ottla.console.steering import steering
 from ottla.console.topics import topic, topics
@@ -31,7 +32,11 @@ VALUES: Final[Mapping[str, Callable[[Asked], Any]]] = {
     "transaction": transaction,
     "steering": steering,
     "configs": configs,
+    "schemas": schemas,
+    "subject": subject,
     "found": found,
 }
 OF_OWN_BROKER: Final = frozenset({"steering"})
 """Pages that exist only for a broker in this process."""
+OF_REGISTRY: Final = frozenset({"schemas", "subject"})
+"""Pages that exist only in a console with a schema registry."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from ottla import Broker
 from ottla.client import KafkaClient
+from ottla.client.schema_registry.registry_client import Registry, RegistryClient
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.console import loaded
 from tests.console.axe import violations
@@ -33,13 +35,20 @@ PAGES = (
     "steering",
     "configs?kind=topic&name=orders",
     "configs?kind=broker&name=1",
+    "schemas",
+    "subject?name=orders-value",
 )
 
 
 @pytest.fixture(scope="module")
 def full() -> Iterator[Broker]:
-    with Broker(settings={"ottla.console": True}) as broker:
+    with Broker(schema_registry=True, settings={"ottla.console": True}) as broker:
         opened = loaded.load(broker)
+        client = RegistryClient(Registry(broker.schema_registry_url))
+        fields = [{"name": "a_field_with_a_long_name", "type": "long", "doc": "explanation " * 20}]
+        for number in range(150):
+            client.register(f"orders-{number:03}-of-a-long-topic-name-value", '"string"')
+        client.register("orders-value", json.dumps({"type": "record", "name": "Order", "fields": fields}))
         yield broker
         opened.clear()
 
@@ -65,6 +74,10 @@ def test_console_pages_break_no_serious_accessibility_rule(shown: Browser, width
             ("topics", "[data-act=create-topic]"),
             ("topic?name=orders", "[data-act=produce]"),
             ("topics", "#find"),
+            ("schemas", "[data-act=register-schema]"),
+            ("subject?name=orders-value", "[data-act=delete-subject]"),
+            ("subject?name=orders-value", "[data-act=set-compatibility]"),
+            ("group?name=group-000", "[data-act=delete-offsets]"),
         ):
             shown.show(page)
             shown.click(selector)

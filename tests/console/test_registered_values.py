@@ -26,7 +26,7 @@ class FakeRegistry:
         monkeypatch.setattr(registry_client, "ask", self.ask)
         self.values = RegistryValues(lambda: Registry("http://registry"), lambda: self.now_s)
 
-    def ask(self, who: str, url: str, *_: Any) -> HttpResponse:
+    def ask(self, who: str, url: str, *_: Any, **__: Any) -> HttpResponse:
         self.asked.append(url.removeprefix("http://registry"))
         self.now_s += self.delay_s
         if self.failure is not None:

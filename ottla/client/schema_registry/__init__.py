@@ -6,6 +6,7 @@
 - `framing`: Confluent's wire format.
 - `protobuf_messages`: messages of a Protobuf schema of a registry.
 - `references`: the schemas to which a schema refers, in order of dependency.
+- `registry_admin`: lists subjects and versions, registers and deletes schemas, and sets compatibility levels.
 - `registry_client`: requests to a registry.
 - `request_cache`: a bounded cache of the results of requests.
 """

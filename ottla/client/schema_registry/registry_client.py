@@ -17,7 +17,7 @@ from ottla.client.errors import ClientError
 from ottla.client.schema_registry.references import MAX_REFERENCES, TooManyReferences, resolved
 from ottla.client.schema_registry.request_cache import RequestCache
 from ottla.client.security.client_config import Secret
-from ottla.client.security.http_client import ask, check_url
+from ottla.client.security.http_client import HttpResponse, ask, check_url
 
 MAX_SCHEMAS: Final = 1_000
 """Maximum number of cached schemas, ids and lists of subjects, because values may contain any schema id."""
@@ -87,6 +87,10 @@ class RegistryClient:
         self._subjects: RequestCache[int, list[str]] = RequestCache(MAX_SCHEMAS, now_s)
         self._ids: RequestCache[tuple[str, RegisteredSchema], int] = RequestCache(MAX_SCHEMAS, now_s)
 
+    @property
+    def registry(self) -> Registry:
+        return self._registry
+
     def schema(self, number: int, *, serialized: bool = False) -> RegisteredSchema | None:
         """Return the schema with this id; None if the registry does not know the id. With ``serialized`` the text of a Protobuf
         schema is a file descriptor in base64. Raises `ClientError`."""
@@ -111,7 +115,7 @@ class RegistryClient:
             raise ClientError(f"a schema of {self._registry.url} has more than {MAX_REFERENCES:,} references") from None
 
     def _version(self, reference: SchemaReference, *, serialized: bool) -> RegisteredSchema:
-        path = f"/subjects/{_quoted(reference.subject)}/versions/{reference.version}"
+        path = f"/subjects/{quoted(reference.subject)}/versions/{reference.version}"
         body = self._ask(path + _format(is_serialized=serialized), None)
         if body is None:
             raise ClientError(
@@ -138,20 +142,15 @@ class RegistryClient:
 
     def register(self, subject: str, schema: str, kind: str = AVRO, references: Sequence[SchemaReference] = ()) -> int:
         """Register a schema under a subject and return its id. Raises `ClientError`, also if the schema is not compatible."""
+        key = subject, RegisteredSchema(text=schema, kind=kind, references=tuple(references))
 
         def request() -> int:
-            body: dict[str, Any] = {"schema": schema}
-            if kind != AVRO:
-                body["schemaType"] = kind
-            if references:
-                body["references"] = [msgspec.to_builtins(reference) for reference in references]
-            answer = self._ask(f"/subjects/{_quoted(subject)}/versions", json.dumps(body).encode())
+            answer = self._ask(f"/subjects/{quoted(subject)}/versions", schema_body(key[1]))
             if answer is None:
                 raise ClientError(f"the registry at {self._registry.url} accepts no schemas for subject {subject!r}")
             registered: _Id = self._decoded(answer, _Id)
             return registered.id
 
-        key = subject, RegisteredSchema(text=schema, kind=kind, references=tuple(references))
         return self._ids.get(key, request, lambda _: math.inf)
 
     def _decoded(self, body: bytes, kind: type[Any]) -> Any:
@@ -161,6 +160,17 @@ class RegistryClient:
             raise ClientError(f"the server at {self._registry.url} is not a schema registry") from None
 
     def _ask(self, path: str, body: bytes | None) -> bytes | None:
+        answer = self.send(path, body)
+        if answer.status == 404 and body is None:
+            return None
+        if not 200 <= answer.status < 300:
+            said = " ".join(answer.body.decode(errors="replace").split())
+            raise ClientError(f"the registry at {self._registry.url} returned {answer.status} for {path}: {said}")
+        return answer.body
+
+    def send(self, path: str, body: bytes | None = None, method: str | None = None) -> HttpResponse:
+        """Send a request with the credentials and return the response, which may be an error. Raises `ClientError` if the registry
+        does not answer."""
         registry = self._registry
         headers = {"Accept": _KIND, "Content-Type": _KIND}
         if registry.token.text:
@@ -168,14 +178,7 @@ class RegistryClient:
         elif registry.user:
             pair = f"{registry.user}:{registry.password.text}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        who = f"the registry at {registry.url}"
-        answer = ask(who, registry.url.rstrip("/") + path, body, headers)
-        if answer.status == 404 and body is None:
-            return None
-        if not 200 <= answer.status < 300:
-            said = " ".join(answer.body.decode(errors="replace").split())
-            raise ClientError(f"{who} returned {answer.status} for {path}: {said}")
-        return answer.body
+        return ask(f"the registry at {registry.url}", registry.url.rstrip("/") + path, body, headers, method=method)
 
 
 _clients: dict[Registry, RegistryClient] = {}
@@ -193,8 +196,19 @@ def client_of(registry: Registry) -> RegistryClient:
         return client
 
 
-def _quoted(subject: str) -> str:
+def quoted(subject: str) -> str:
+    """Return a subject as a segment of a path."""
     return urllib.parse.quote(subject, safe="")
+
+
+def schema_body(schema: RegisteredSchema) -> bytes:
+    """Return the body of a request with a schema."""
+    body: dict[str, Any] = {"schema": schema.text}
+    if schema.kind != AVRO:
+        body["schemaType"] = schema.kind
+    if schema.references:
+        body["references"] = [msgspec.to_builtins(reference) for reference in schema.references]
+    return json.dumps(body).encode()
 
 
 def _format(*, is_serialized: bool) -> str:

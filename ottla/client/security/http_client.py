@@ -63,11 +63,13 @@ def ask(
     body: bytes | None,
     headers: Mapping[str, str],
     *,
+    method: str | None = None,
     timeout_s: float = TIMEOUT_S,
     now_s: Callable[[], float] = time.monotonic,
 ) -> HttpResponse:
-    """Send a POST if there is a body, else a GET. Raises `ClientError`, also for a redirect; error messages begin with ``who``."""
-    request = urllib.request.Request(url, body, dict(headers))
+    """Send a request: by default a POST if there is a body, else a GET. Raises `ClientError`, also for a redirect; error messages
+    begin with ``who``."""
+    request = urllib.request.Request(url, body, dict(headers), method=method)
     until_s = now_s() + timeout_s
     try:
         with _opener.open(request, timeout=timeout_s) as answer:

@@ -1,4 +1,5 @@
-"""Actions: the changes that a user makes on a console page, sent as Kafka requests, so that they work with any Kafka cluster.
+"""Actions: the changes that a user makes on a console page, sent as requests to the brokers of any Kafka cluster, or to its schema
+registry.
 
 - `action`: what an action is, the preview that the user confirms, and the result.
 - `configs`: sets and unsets configs of topics, brokers and groups.
@@ -6,6 +7,7 @@
 - `produce_arguments`: the arguments of the ``ottla produce`` command that writes a record.
 - `records`: produces a record, and deletes records.
 - `registry`: finds an action by its name, and carries it out or previews it.
+- `schemas`: registers and deletes schemas, and sets compatibility levels.
 - `topics`: creates and deletes topics, adds partitions, and elects leaders.
 - `transactions`: aborts a transaction.
 """

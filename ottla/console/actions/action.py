@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import msgspec
 
 from ottla.client.cluster import BrokerConnections
 from ottla.protocol.topic_partition import MAX_PARTITION
+
+if TYPE_CHECKING:
+    from ottla.client.schema_registry.registry_client import RegistryClient
 
 ROWS_SHOWN: Final = 200
 
@@ -22,13 +25,15 @@ Partition = Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTITION)]
 class Effects(msgspec.Struct, frozen=True, kw_only=True):
     """The table and the texts that a page shows before an action (the preview) or after it.
 
-    ``command`` has the arguments of the equivalent ``ottla`` command. ``warning`` says what cannot be undone or has no effect,
-    ``said`` what was done. ``page`` and ``parameters`` are the address of the page to show next, or to link to. ``confirmed`` are
-    parameters of the action that a page adds when the user confirms the preview. They hold values that the preview has looked up,
-    such as the offset of a time, so that the action does what the user has seen.
+    ``command`` has the arguments of the equivalent ``ottla`` command, or ``curl`` those of the equivalent ``curl`` command.
+    ``warning`` says what cannot be undone or has no effect, ``said`` what was done. ``page`` and ``parameters`` are the address of
+    the page to show next, or to link to. ``confirmed`` are parameters of the action that a page adds when the user confirms the
+    preview. They hold values that the preview has looked up, such as the offset of a time, so that the action does what the user
+    has seen.
     """
 
     command: Sequence[str] = ()
+    curl: Sequence[str] = ()
     warning: str = ""
     said: str = ""
     columns: Sequence[str] = ()
@@ -39,14 +44,22 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: dict[str, Any] = {}
 
 
+class Connections(msgspec.Struct, frozen=True, kw_only=True):
+    """The connections of an action. ``registry`` returns a client of the console's schema registry, and raises `ClientError` if the
+    console has none."""
+
+    brokers: BrokerConnections
+    registry: Callable[[], RegistryClient]
+
+
 class Action(Protocol):
     """A change of the cluster with its parameters. Implementations are structs that `registry` decodes from JSON."""
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
+    def preview(self, to: Connections) -> Effects:
         """Return what `run` would do, without doing it. Raises `ClientError` if `run` would be refused for a known reason."""
         ...
 
-    def run(self, brokers: BrokerConnections) -> Effects:
+    def run(self, to: Connections) -> Effects:
         """Carry out the action. Raises `ClientError`."""
         ...
 
@@ -66,6 +79,11 @@ def option(name: str, value: object) -> list[str]:
     if value is None:
         return []
     return [f"{name}={value}"] if str(value).startswith("-") else [name, str(value)]
+
+
+def curl_line(arguments: Iterable[str]) -> str:
+    """Format the equivalent ``curl`` command for a shell."""
+    return " ".join(map(_quoted, ["curl", *arguments]))
 
 
 def command_line(arguments: Iterable[str], of_cluster: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from ottla.client.admin.config_effects import effect_warnings, without_effect
 from ottla.client.admin.topics import ConfigKind, get_configs, set_configs
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
-from ottla.console.actions.action import Effects, Name, option
+from ottla.console.actions.action import Connections, Effects, Name, option
 
 Kind = Literal["topic", "broker", "group"]
 DEFAULT_NAME = "default"
@@ -30,8 +30,8 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     key: Name
     value: Name | None
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        known = {config.name: config for config in get_configs(brokers, ConfigKind[self.kind.upper()], self.name)}
+    def preview(self, to: Connections) -> Effects:
+        known = {config.name: config for config in get_configs(to.brokers, ConfigKind[self.kind.upper()], self.name)}
         config = known.get(self.key)
         if config is None and self.name:
             raise ClientError(f"unknown config {self.key!r} of {self.kind} {self.name!r}")
@@ -39,7 +39,7 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ClientError(
                 f"{self.key} cannot be changed while the broker runs; set it in the broker's properties and restart the broker"
             )
-        is_secret = _is_sensitive(brokers, self.key) if config is None else config.sensitive
+        is_secret = _is_sensitive(to.brokers, self.key) if config is None else config.sensitive
         before = HIDDEN if is_secret else "not set" if config is None else config.value
         value = HIDDEN if is_secret else self.value
         after = "the default" if self.value is None else value
@@ -52,18 +52,18 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         else:
             command = ["config", "set", *name, f"{self.key}={value}"]
         rows = [[self.key, before, after]]
-        return Effects(command=command, warning=self._warning(brokers), columns=["config", "before", "after"], rows=rows)
+        return Effects(command=command, warning=self._warning(to.brokers), columns=["config", "before", "after"], rows=rows)
 
     def _warning(self, brokers: BrokerConnections) -> str:
         if self.value is None:
             return ""
         return ". ".join(effect_warnings(without_effect(brokers, ConfigKind[self.kind.upper()], self.name, [self.key])))
 
-    def run(self, brokers: BrokerConnections) -> Effects:
-        set_configs(brokers, ConfigKind[self.kind.upper()], self.name, {self.key: self.value})
+    def run(self, to: Connections) -> Effects:
+        set_configs(to.brokers, ConfigKind[self.kind.upper()], self.name, {self.key: self.value})
         change = "is at its default" if self.value is None else "was set"
         said = f"config {self.key} of {self.kind} {self.name or DEFAULT_NAME} {change}"
-        return Effects(said=said, warning=self._warning(brokers))
+        return Effects(said=said, warning=self._warning(to.brokers))
 
 
 def _is_sensitive(brokers: BrokerConnections, key: str) -> bool:

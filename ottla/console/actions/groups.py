@@ -14,7 +14,7 @@ from ottla.client.admin.resets import NewOffset, plan_reset
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.client.wording import counted
-from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
+from ottla.console.actions.action import Connections, Effects, Name, Offset, Partition, named, option, shortened
 
 MAX_TOPICS: Final = 1_000
 """Maximum number of topics and partitions that a request names to delete their offsets."""
@@ -43,8 +43,8 @@ class ResetGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     topics: list[TopicOrPartition] = []
     offsets: list[ConfirmedOffset] | None = None
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        planned = self._planned(brokers)
+    def preview(self, to: Connections) -> Effects:
+        planned = self._planned(to.brokers)
         chosen = [part for one in self.topics for part in option("--topic", _text(one))]
         return Effects(
             command=["group", "reset", *option("--to", self.to.text()), *chosen, *named(self.group)],
@@ -53,12 +53,12 @@ class ResetGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             **shortened([_row(new) for new in planned]),
         )
 
-    def run(self, brokers: BrokerConnections) -> Effects:
+    def run(self, to: Connections) -> Effects:
         if self.offsets is None:
-            offsets = {(new.topic, new.partition): new.after for new in self._planned(brokers)}
+            offsets = {(new.topic, new.partition): new.after for new in self._planned(to.brokers)}
         else:
             offsets = {(one.topic, one.partition): one.offset for one in self.offsets}
-        groups.commit(brokers, self.group, offsets)
+        groups.commit(to.brokers, self.group, offsets)
         said = f"{counted(len(offsets), 'offset')} of group {self.group} {'was' if len(offsets) == 1 else 'were'} set"
         return Effects(said=said, page="group", parameters={"name": self.group})
 
@@ -96,8 +96,8 @@ class DeleteOffsets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     topics: Annotated[list[TopicOrPartition], msgspec.Meta(max_length=MAX_TOPICS)]
     partitions: list[CommittedPartition] | None = None
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        planned = self._planned(brokers)
+    def preview(self, to: Connections) -> Effects:
+        planned = self._planned(to.brokers)
         chosen = [part for one in self.topics for part in option("--topic", _text(one))]
         return Effects(
             command=["group", "delete-offsets", *chosen, *named(self.group)],
@@ -108,9 +108,9 @@ class DeleteOffsets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             **shortened([_position_row(one) for one in planned]),
         )
 
-    def run(self, brokers: BrokerConnections) -> Effects:
-        of = self._planned(brokers) if self.partitions is None else self.partitions
-        delete_offsets(brokers, self.group, [(one.topic, one.partition) for one in of])
+    def run(self, to: Connections) -> Effects:
+        of = self._planned(to.brokers) if self.partitions is None else self.partitions
+        delete_offsets(to.brokers, self.group, [(one.topic, one.partition) for one in of])
         said = f"{counted(len(of), 'committed offset')} of group {self.group} {'was' if len(of) == 1 else 'were'} deleted"
         return Effects(said=said, page="group", parameters={"name": self.group})
 
@@ -123,11 +123,11 @@ class DeleteOffsets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class DeleteGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: Name
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        listing = groups.find(brokers, self.group)
+    def preview(self, to: Connections) -> Effects:
+        listing = groups.find(to.brokers, self.group)
         if listing.state not in groups.RESTING:
             raise ClientError(f"group {self.group!r} has members (it is {listing.state}); stop its members first")
-        known = groups.positions(brokers, listing)
+        known = groups.positions(to.brokers, listing)
         return Effects(
             command=["group", "delete", *named(self.group)],
             warning=f"the group and its {counted(len(known), 'committed offset')} will be deleted; this cannot be undone",
@@ -135,8 +135,8 @@ class DeleteGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             **shortened([_position_row(one) for one in known]),
         )
 
-    def run(self, brokers: BrokerConnections) -> Effects:
-        groups.delete(brokers, self.group)
+    def run(self, to: Connections) -> Effects:
+        groups.delete(to.brokers, self.group)
         return Effects(said=f"group {self.group} was deleted", page="groups")
 
 

@@ -14,7 +14,7 @@ from ottla.client.records.producing import TopicProducer
 from ottla.client.records.record import NewRecord
 from ottla.client.records.transactional_producer import transaction_of
 from ottla.client.wording import counted
-from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
+from ottla.console.actions.action import Connections, Effects, Name, Offset, Partition, named, option, shortened
 from ottla.console.actions.produce_arguments import produce_arguments
 
 MAX_HEADERS: Final = 100
@@ -42,7 +42,7 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     partition: Partition | None = None
     transaction: InTransaction | None = None
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
+    def preview(self, to: Connections) -> Effects:
         self._check()
         warning = ""
         if self.transaction is not None:
@@ -52,12 +52,12 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             warning = "; ".join(filter(None, [warning, f"there is no equivalent command: {problem}"]))
         return Effects(command=command, warning=warning)
 
-    def run(self, brokers: BrokerConnections) -> Effects:
+    def run(self, to: Connections) -> Effects:
         self._check()
         record = self._record()
         of = self.transaction
-        with transaction_of(brokers, None if of is None else of.id, commit=of is None or of.is_committed) as transaction:
-            producer = TopicProducer(brokers, self.topic, producer=transaction)
+        with transaction_of(to.brokers, None if of is None else of.id, commit=of is None or of.is_committed) as transaction:
+            producer = TopicProducer(to.brokers, self.topic, producer=transaction)
             producer.send(record)
             producer.flush()
         return self._written(producer)
@@ -112,8 +112,8 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     partition: Partition | None = None
     offsets: dict[Partition, Offset] | None = None
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        planned = self._planned(brokers)
+    def preview(self, to: Connections) -> Effects:
+        planned = self._planned(to.brokers)
         count = sum(after - start for _, start, after, _ in planned)
         where = self.topic if self.partition is None else f"{self.topic}:{self.partition}"
         return Effects(
@@ -124,11 +124,11 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             **shortened([list(row) for row in planned]),
         )
 
-    def run(self, brokers: BrokerConnections) -> Effects:
+    def run(self, to: Connections) -> Effects:
         offsets = self.offsets
         if offsets is None:
-            offsets = {index: after for index, _, after, _ in self._planned(brokers)}
-        starts = delete_records(brokers, self.topic, offsets)
+            offsets = {index: after for index, _, after, _ in self._planned(to.brokers)}
+        starts = delete_records(to.brokers, self.topic, offsets)
         said = f"records of {counted(len(starts), 'partition')} of {self.topic} were deleted"
         return Effects(said=said, page="topic", parameters={"name": self.topic})
 

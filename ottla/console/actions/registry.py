@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
-from ottla.console.actions.action import Action, Effects, command_line
+from ottla.console.actions.action import Action, Connections, Effects, command_line, curl_line
 from ottla.console.actions.configs import SetConfig
 from ottla.console.actions.groups import DeleteGroup, DeleteOffsets, ResetGroup
 from ottla.console.actions.records import DeleteRecords, Produce
+from ottla.console.actions.schemas import DeleteSchemaVersion, DeleteSubject, RegisterSchema, SetCompatibility
 from ottla.console.actions.topics import AddPartitions, CreateTopic, DeleteTopic, ElectLeaders
 from ottla.console.actions.transactions import AbortTransaction
 from ottla.control.command import CommandRefused
+
+if TYPE_CHECKING:
+    from ottla.client.schema_registry.registry_client import RegistryClient
 
 ACTIONS: Final[Mapping[str, type[Action]]] = {
     "create-topic": CreateTopic,
@@ -31,6 +35,10 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
     "delete-offsets": DeleteOffsets,
     "delete-group": DeleteGroup,
     "abort-transaction": AbortTransaction,
+    "register-schema": RegisterSchema,
+    "delete-schema-version": DeleteSchemaVersion,
+    "delete-subject": DeleteSubject,
+    "set-compatibility": SetCompatibility,
 }
 MAX_AT_ONCE: Final = 4
 """Maximum number of actions and previews at the same time. Each occupies a connection of the control server."""
@@ -52,11 +60,22 @@ _TYPES: Final = {
 _places: Final = threading.BoundedSemaphore(MAX_AT_ONCE)
 
 
+def no_registry() -> NoReturn:
+    """Replace the client of a registry in a console that has none."""
+    raise ClientError("this console has no schema registry")
+
+
 def carried_out(
-    name: str, body: bytes, new_client: Callable[[], KafkaClient], of_cluster: Iterable[str], *, is_preview: bool
+    name: str,
+    body: bytes,
+    new_client: Callable[[], KafkaClient],
+    of_cluster: Iterable[str],
+    *,
+    is_preview: bool,
+    registry: Callable[[], RegistryClient] = no_registry,
 ) -> dict[str, Any]:
     """Carry out an action or preview it, and return its `Effects`. ``of_cluster`` has the connection options of the equivalent
-    command. Raises `CommandRefused`."""
+    command. ``registry`` returns a client of the schema registry. Raises `CommandRefused`."""
     kind = ACTIONS.get(name)
     if kind is None:
         raise CommandRefused(404, f"unknown action {name!r}; the actions are {', '.join(ACTIONS)}")
@@ -70,7 +89,8 @@ def carried_out(
         raise CommandRefused(409, f"{MAX_AT_ONCE} actions are already running; try again")
     try:
         with new_client() as client:
-            effects = action.preview(client.brokers) if is_preview else action.run(client.brokers)
+            to = Connections(brokers=client.brokers, registry=registry)
+            effects = action.preview(to) if is_preview else action.run(to)
     except ClientError as error:
         raise CommandRefused(409, str(error)) from None
     finally:
@@ -89,4 +109,6 @@ def _in_words(name: str, error: msgspec.DecodeError) -> str:
 
 def _document(effects: Effects, of_cluster: Iterable[str]) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(effects)
-    return {**document, "command": command_line(effects.command, of_cluster) if effects.command else ""}
+    curl = document.pop("curl")
+    command = command_line(effects.command, of_cluster) if effects.command else ""
+    return {**document, "command": curl_line(curl) if curl else command}

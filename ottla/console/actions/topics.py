@@ -14,7 +14,7 @@ from ottla.client.admin.offsets import ranges
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered
 from ottla.client.wording import counted
-from ottla.console.actions.action import Effects, Name, Partition, named, option, shortened
+from ottla.console.actions.action import Connections, Effects, Name, Partition, named, option, shortened
 from ottla.protocol.internal_topics import INTERNAL_STATE
 from ottla.protocol.topic_partition import MAX_PARTITION
 
@@ -30,12 +30,14 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     replicas: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPLICAS)] | None = None
     configs: dict[Name, Name] = {}
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
+    def preview(self, to: Connections) -> Effects:
         if not self.topic:
             raise ClientError("the topic has no name; give one")
         configs = [part for key, value in self.configs.items() for part in option("--config", f"{key}={value}")]
         numbers = [*option("--partitions", self.partitions), *option("--replication-factor", self.replicas)]
-        return Effects(command=["topic", "create", *numbers, *configs, *named(self.topic)], warning=self._preview_warning(brokers))
+        return Effects(
+            command=["topic", "create", *numbers, *configs, *named(self.topic)], warning=self._preview_warning(to.brokers)
+        )
 
     def _preview_warning(self, brokers: BrokerConnections) -> str:
         of_configs = self._config_warnings(brokers)
@@ -50,11 +52,11 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def _config_warnings(self, brokers: BrokerConnections) -> str:
         return ". ".join(effect_warnings(without_effect(brokers, topics.ConfigKind.TOPIC, self.topic, self.configs)))
 
-    def run(self, brokers: BrokerConnections) -> Effects:
+    def run(self, to: Connections) -> Effects:
         default = topics.BROKER_DEFAULT
         partitions, replicas = (default if number is None else number for number in (self.partitions, self.replicas))
-        topics.create(brokers, self.topic, partitions, self.configs, replicas)
-        said, warning = f"topic {self.topic} was created", self._config_warnings(brokers)
+        topics.create(to.brokers, self.topic, partitions, self.configs, replicas)
+        said, warning = f"topic {self.topic} was created", self._config_warnings(to.brokers)
         return Effects(said=said, warning=warning, page="topic", parameters={"name": self.topic})
 
 
@@ -64,8 +66,8 @@ class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     topic: Name
     partitions: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTITION)]
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        before = len(brokers.partitions(self.topic))
+    def preview(self, to: Connections) -> Effects:
+        before = len(to.brokers.partitions(self.topic))
         if self.partitions <= before:
             raise ClientError(f"topic {self.topic!r} has {counted(before, 'partition')}; give a larger number")
         return Effects(
@@ -73,27 +75,27 @@ class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             warning="records with the same key may go to other partitions from now on, and partitions cannot be removed",
         )
 
-    def run(self, brokers: BrokerConnections) -> Effects:
-        topics.add_partitions(brokers, self.topic, self.partitions)
+    def run(self, to: Connections) -> Effects:
+        topics.add_partitions(to.brokers, self.topic, self.partitions)
         return Effects(said=f"topic {self.topic} has {counted(self.partitions, 'partition')}")
 
 
 class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: Name
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        what = counted(len(brokers.partitions(self.topic)), "partition")
+    def preview(self, to: Connections) -> Effects:
+        what = counted(len(to.brokers.partitions(self.topic)), "partition")
         # Offsets cannot be counted if a partition has no leader, but the topic can be deleted.
         with suppress(KafkaAnswered):
-            what += f" with {counted(sum(end - start for start, end in ranges(brokers, self.topic).values()), 'offset')}"
+            what += f" with {counted(sum(end - start for start, end in ranges(to.brokers, self.topic).values()), 'offset')}"
         warning = f"{what} will be deleted; this cannot be undone"
         is_internal = self.topic in INTERNAL_STATE
         if is_internal:
             warning += f". {self.topic} is an internal topic: deleting it loses {INTERNAL_STATE[self.topic]}"
         return Effects(command=["topic", "delete", *(["--yes"] if is_internal else []), *named(self.topic)], warning=warning)
 
-    def run(self, brokers: BrokerConnections) -> Effects:
-        topics.delete(brokers, self.topic)
+    def run(self, to: Connections) -> Effects:
+        topics.delete(to.brokers, self.topic)
         return Effects(said=f"topic {self.topic} was deleted", page="topics")
 
 
@@ -104,8 +106,8 @@ class ElectLeaders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     partition: Partition | None = None
     is_unclean: bool = False
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        wanted = self._wanted(brokers)
+    def preview(self, to: Connections) -> Effects:
+        wanted = self._wanted(to.brokers)
         warning = "committed records that the elected replica lacks are lost" if self.is_unclean else ""
         unclean = ["--unclean"] if self.is_unclean else []
         places = [f"{self.topic}:{index}" for index, _, _ in wanted]
@@ -116,10 +118,10 @@ class ElectLeaders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             **shortened([[index, _broker(leader), " ".join(map(str, replicas))] for index, leader, replicas in wanted]),
         )
 
-    def run(self, brokers: BrokerConnections) -> Effects:
-        wanted = self._wanted(brokers)
+    def run(self, to: Connections) -> Effects:
+        wanted = self._wanted(to.brokers)
         for index, _, _ in wanted:
-            elect_leader(brokers, self.topic, index, is_unclean=self.is_unclean)
+            elect_leader(to.brokers, self.topic, index, is_unclean=self.is_unclean)
         return Effects(said=f"leaders of {counted(len(wanted), 'partition')} of {self.topic} were elected")
 
     def _wanted(self, brokers: BrokerConnections) -> list[tuple[int, int, list[int]]]:

@@ -7,7 +7,7 @@ import msgspec
 from ottla.client.admin import transactions
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
-from ottla.console.actions.action import Effects, Name, named, shortened
+from ottla.console.actions.action import Connections, Effects, Name, named, shortened
 
 
 class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,8 +20,8 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     producer_id: int
     producer_epoch: int
 
-    def preview(self, brokers: BrokerConnections) -> Effects:
-        known = self._known(brokers)
+    def preview(self, to: Connections) -> Effects:
+        known = self._known(to.brokers)
         return Effects(
             command=["txn", "abort", *named(self.id)],
             warning=f"the producer {known.producer_id} epoch {known.epoch} is fenced: its next request fails",
@@ -29,8 +29,8 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             **shortened([[f"{topic}:{index}"] for topic, index in known.partitions]),
         )
 
-    def run(self, brokers: BrokerConnections) -> Effects:
-        transactions.abort(brokers, self.id, self._known(brokers))
+    def run(self, to: Connections) -> Effects:
+        transactions.abort(to.brokers, self.id, self._known(to.brokers))
         said = f"the transaction of {self.id} was aborted, and its producer is fenced"
         return Effects(said=said, page="transaction", parameters={"id": self.id})
 

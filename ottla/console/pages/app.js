@@ -10,13 +10,18 @@ import { groups, group } from "./groups.js";
 import { transactions, transaction } from "./transactions.js";
 import { steering } from "./steering.js";
 import { configs } from "./configs.js";
+import { schemas, subject } from "./schemas.js";
 import { find } from "./find.js";
-import { isElsewhere, isReadOnly } from "./mode.js";
+import { hasRegistry, isElsewhere, isReadOnly } from "./mode.js";
 import { theme } from "./theme.js";
 
-const PAGES = { overview, topics, topic, messages, record, groups, group, transactions, transaction, steering, configs };
+const PAGES = { overview, topics, topic, messages, record, groups, group, transactions, transaction, schemas, subject, steering, configs };
 if (isElsewhere) delete PAGES.steering;
-const IN_NAVIGATION = ["overview", "topics", "groups", "transactions", "steering"].filter((name) => name in PAGES);
+if (!hasRegistry) {
+  delete PAGES.schemas;
+  delete PAGES.subject;
+}
+const IN_NAVIGATION = ["overview", "topics", "groups", "transactions", "schemas", "steering"].filter((name) => name in PAGES);
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 4000;
 const MOST_SAID = 200;

@@ -36,7 +36,7 @@ class Requests:
         self.paths: list[str] = []
         self.answer: Answer = lambda path: HttpResponse(200, "OK", json.dumps({"id": len(self.paths)}).encode())
 
-    def ask(self, who: str, url: str, body: bytes | None, headers: Any) -> HttpResponse:
+    def ask(self, who: str, url: str, body: bytes | None, headers: Any, *, method: str | None = None) -> HttpResponse:
         self.paths.append(url.removeprefix(URL))
         return self.answer(self.paths[-1])
 

@@ -1,0 +1,210 @@
+"""Registers and deletes schemas of the console's schema registry, and sets compatibility levels."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from ottla.client.errors import ClientError
+from ottla.client.schema_registry.references import MAX_REFERENCES
+from ottla.client.schema_registry.registry_admin import (
+    ChangeRequest,
+    Level,
+    RegistryAdmin,
+    level_change,
+    registration,
+    subject_deletion,
+    version_deletion,
+)
+from ottla.client.schema_registry.registry_client import RegisteredSchema, Registry, SchemaReference
+from ottla.client.wording import counted
+from ottla.console.actions.action import Connections, Effects, Name, shortened
+from ottla.console.actions.produce_arguments import COMMAND_BYTES
+
+MAX_VERSION: Final = (1 << 31) - 1
+REASONS_SHOWN: Final = 5
+"""Maximum number of reasons for an incompatibility in an error."""
+REGISTRY: Final = "the registry"
+
+Version = Annotated[int, msgspec.Meta(ge=1, le=MAX_VERSION)]
+Subject = Annotated[Name, msgspec.Meta(min_length=1)]
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A schema of another subject that the text uses under ``name``."""
+
+    name: Name
+    subject: Subject
+    version: Version
+
+
+class RegisterSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Register a schema as the next version of a subject. The preview asks the registry whether the subject's compatibility level
+    allows the schema."""
+
+    subject: Subject
+    text: str
+    kind: Literal["AVRO", "JSON", "PROTOBUF"] = "AVRO"
+    references: Annotated[list[Reference], msgspec.Meta(max_length=MAX_REFERENCES)] = []
+
+    def preview(self, to: Connections) -> Effects:
+        if not self.text.strip():
+            raise ClientError("the schema has no text; give one")
+        admin, schema = RegistryAdmin(to.registry()), self._schema()
+        known = admin.version_with(self.subject, schema)
+        if known is not None:
+            raise ClientError(f"subject {self.subject!r} has this schema already, as version {known.version}")
+        level = admin.level(self.subject) or admin.level()
+        reasons = admin.incompatibilities(self.subject, schema)
+        if reasons:
+            said = "; ".join(" ".join(reason.split()) for reason in reasons[:REASONS_SHOWN])
+            raise ClientError(f"the schema is not compatible with subject {self.subject!r} (level {level}): {said}")
+        latest = admin.version(self.subject)
+        return _effects(
+            to.registry().registry,
+            self._change(),
+            columns=["subject", "latest version", "compatibility level", "new schema"],
+            rows=[[self.subject, "none" if latest is None else latest.version, level, "is compatible"]],
+        )
+
+    def run(self, to: Connections) -> Effects:
+        admin = RegistryAdmin(to.registry())
+        number = admin.registered_id(self._change())
+        registered = admin.version_with(self.subject, self._schema())
+        version = {} if registered is None else {"version": registered.version}
+        said = f"subject {self.subject} has the schema as version {version.get('version', 'unknown')}, with the schema id {number}"
+        return Effects(said=said, page="subject", parameters={"name": self.subject, **version})
+
+    def _change(self) -> ChangeRequest:
+        return registration(self.subject, self._schema())
+
+    def _schema(self) -> RegisteredSchema:
+        references = (SchemaReference(name=one.name, subject=one.subject, version=one.version) for one in self.references)
+        return RegisteredSchema(text=self.text, kind=self.kind, references=tuple(references))
+
+
+class DeleteSchemaVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Soft-delete a version, or with ``is_permanent`` delete a soft-deleted version permanently."""
+
+    subject: Subject
+    version: Version
+    is_permanent: bool = False
+
+    def preview(self, to: Connections) -> Effects:
+        admin = RegistryAdmin(to.registry())
+        found = admin.version(self.subject, self.version, deleted=True)
+        if found is None:
+            raise ClientError(f"unknown version {self.version} of subject {self.subject!r} at {admin.url}")
+        what = f"version {self.version} of subject {self.subject!r}"
+        is_deleted = self.version not in admin.versions(self.subject)
+        _check_deletion(what, is_deleted=is_deleted, is_permanent=self.is_permanent)
+        if users := admin.users(self.subject, self.version):
+            ids = ", ".join(map(str, users[:REASONS_SHOWN]))
+            raise ClientError(f"other schemas refer to {what}; first delete the versions with the schema ids {ids}")
+        return _effects(
+            to.registry().registry,
+            self._change(),
+            warning=_loss(f"values with the schema id {found.id}", is_permanent=self.is_permanent),
+            columns=["subject", "version", "schema id", "type"],
+            rows=[[self.subject, found.version, found.id, found.kind]],
+        )
+
+    def run(self, to: Connections) -> Effects:
+        RegistryAdmin(to.registry()).change(self._change())
+        said = f"version {self.version} of subject {self.subject} was deleted{' permanently' if self.is_permanent else ''}"
+        return Effects(said=said, page="schemas")
+
+    def _change(self) -> ChangeRequest:
+        return version_deletion(self.subject, self.version, is_permanent=self.is_permanent)
+
+
+class DeleteSubject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Soft-delete all versions of a subject, or with ``is_permanent`` delete its soft-deleted versions permanently."""
+
+    subject: Subject
+    is_permanent: bool = False
+
+    def preview(self, to: Connections) -> Effects:
+        admin = RegistryAdmin(to.registry())
+        live = admin.versions(self.subject)
+        versions = admin.versions(self.subject, deleted=True) if self.is_permanent else live
+        if not versions and not admin.versions(self.subject, deleted=True):
+            raise ClientError(f"unknown subject {self.subject!r} at {admin.url}")
+        _check_deletion(f"subject {self.subject!r}", is_deleted=not live, is_permanent=self.is_permanent)
+        return _effects(
+            to.registry().registry,
+            self._change(),
+            warning=f"{counted(len(versions), 'version')} of the subject will be deleted:"
+            f" {_loss('values with their schemas', is_permanent=self.is_permanent)}",
+            columns=["version"],
+            **shortened([[version] for version in versions]),
+        )
+
+    def run(self, to: Connections) -> Effects:
+        RegistryAdmin(to.registry()).change(self._change())
+        return Effects(said=f"subject {self.subject} was deleted{' permanently' if self.is_permanent else ''}", page="schemas")
+
+    def _change(self) -> ChangeRequest:
+        return subject_deletion(self.subject, is_permanent=self.is_permanent)
+
+
+class SetCompatibility(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Set the compatibility level of a subject, or of the registry if ``subject`` is None. The level None removes the subject's own
+    level, so that the registry's level applies."""
+
+    subject: Subject | None = None
+    level: Level | None
+
+    def preview(self, to: Connections) -> Effects:
+        if self.subject is None and self.level is None:
+            raise ClientError("the registry has no other level that could apply; give one")
+        admin = RegistryAdmin(to.registry())
+        of_registry = admin.level()
+        before = of_registry if self.subject is None else admin.level(self.subject)
+        if self.level is None and before is None:
+            raise ClientError(f"subject {self.subject!r} has no level of its own")
+        inherited = f"{of_registry}, of {REGISTRY}"
+        return _effects(
+            to.registry().registry,
+            self._change(),
+            columns=["level of", "before", "after"],
+            rows=[[self.subject or REGISTRY, before or inherited, self.level or inherited]],
+        )
+
+    def run(self, to: Connections) -> Effects:
+        RegistryAdmin(to.registry()).change(self._change())
+        of = REGISTRY if self.subject is None else f"subject {self.subject}"
+        said = f"{of} has the level of {REGISTRY}" if self.level is None else f"{of} has the compatibility level {self.level}"
+        return Effects(said=said)
+
+    def _change(self) -> ChangeRequest:
+        return level_change(self.subject, self.level)
+
+
+def _check_deletion(what: str, *, is_deleted: bool, is_permanent: bool) -> None:
+    if is_permanent and not is_deleted:
+        raise ClientError(f"{what} is not soft-deleted; delete it softly first")
+    if is_deleted and not is_permanent:
+        raise ClientError(f"{what} is soft-deleted already; it can be deleted permanently")
+
+
+def _loss(values: str, *, is_permanent: bool) -> str:
+    if is_permanent:
+        return f"{values} can no longer be decoded, unless another subject has the schema; this cannot be undone"
+    return f"clients no longer find it by its subject; {values} can still be decoded until it is deleted permanently"
+
+
+def _effects(registry: Registry, change: ChangeRequest, *, warning: str = "", **shown: Any) -> Effects:
+    """Return a preview with the ``curl`` command of a change. The command has no password: for a user, curl asks for it."""
+    if change.body is not None and len(change.body) > COMMAND_BYTES:
+        problem = f"there is no equivalent command: the schema has more than {COMMAND_BYTES >> 10} KiB"
+        return Effects(warning="; ".join(filter(None, [warning, problem])), **shown)
+    curl = ["-X", change.method]
+    if registry.token.text:
+        curl += ["--oauth2-bearer", "TOKEN"]
+    elif registry.user:
+        curl += ["-u", registry.user]
+    if change.body is not None:
+        curl += ["-H", "Content-Type: application/json", "-d", change.body.decode()]
+    return Effects(curl=[*curl, registry.url.rstrip("/") + change.path], warning=warning, **shown)
