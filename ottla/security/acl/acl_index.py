@@ -3,7 +3,7 @@
 Kafka keeps one sorted set of all ACLs and compares those of a resource one by one (StandardAuthorizerData). With an ACL for each of
 a thousand users on one topic, a check would compare a thousand ACLs, which is too slow in Python. So the ACLs are divided by
 resource type, principal and operation, with the operations that they imply, and each part finds the patterns that match a name by
-two look-ups and one binary search.
+two look-ups and one binary search. The rule of a pattern whose ACLs apply to all hosts is kept until its ACLs change.
 
 If several ACLs match, the index returns the same ACL as Kafka: the first that denies, or the last that allows. Kafka's order is:
 the longest pattern first, LITERAL before PREFIXED, then by operation, principal and host; last the wildcard resource.
@@ -12,7 +12,7 @@ the longest pattern first, LITERAL before PREFIXED, then by operation, principal
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -29,11 +29,13 @@ from ottla.security.acl.hosts import host_matches
 from ottla.security.acl.principals import EVERYONE
 from ottla.security.principal import KafkaPrincipal
 
+_ALLOW, _DENY, _PREFIXED = PermissionType.ALLOW, PermissionType.DENY, PatternType.PREFIXED
+"""Members of enumerations: CPython 3.11 takes 0.2 us to read one from its class, and a check takes less than 2 us."""
+
 _in_order = attrgetter("operation", "principal", "host")
 """Kafka's order of ACLs with the same resource pattern and permission (StandardAcl.compareTo)."""
 
 
-_NOTHING: Sequence[list[AclBinding]] = ()
 PartKey: TypeAlias = tuple[ResourceType, KafkaPrincipal, AclOperation]
 
 
@@ -98,7 +100,7 @@ class AclIndex:
 
 
 def _keys(acl: AclBinding) -> list[PartKey]:
-    if acl.permission not in (PermissionType.DENY, PermissionType.ALLOW):
+    if acl.permission not in (_DENY, _ALLOW):
         # A later release of Kafka may store ACLs with other permissions. They decide about nothing.
         return []
     try:
@@ -121,9 +123,50 @@ def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
 def _prevailing(one: AclBinding, other: AclBinding) -> AclBinding:
     """Return which of two ACLs decides: the ACL that denies, the first if both deny, or the last if both allow."""
     if one.permission is not other.permission:
-        return one if one.permission is PermissionType.DENY else other
-    is_denied = one.permission is PermissionType.DENY
+        return one if one.permission is _DENY else other
+    is_denied = one.permission is _DENY
     return min(one, other, key=_position) if is_denied else max(one, other, key=_position)
+
+
+def _deciding(acls: Iterable[AclBinding]) -> AclBinding | None:
+    """Return the first ACL that denies, else the last that allows, or None."""
+    allowing = None
+    for acl in acls:
+        if acl.permission is _DENY:
+            return acl
+        allowing = acl
+    return allowing
+
+
+class _Pattern:
+    """The ACLs of one part that have the same resource pattern."""
+
+    __slots__ = ("_for_some_hosts", "acls", "has_rule", "rule")
+
+    def __init__(self) -> None:
+        self.acls: list[AclBinding] = []
+        """In the order of Kafka's walk. It is not empty."""
+        self._for_some_hosts = 0
+        """Number of ACLs that do not apply to all hosts."""
+        self.has_rule = False
+        """Whether ``rule`` decides, whatever the host. It is found at the first check, not for each of 50,000 ACLs of a start."""
+        self.rule: AclBinding | None = None
+
+    def add(self, acl: AclBinding) -> None:
+        insort(self.acls, acl, key=_in_order)
+        self._for_some_hosts += acl.host != WILDCARD
+        self.has_rule = False
+
+    def remove(self, acl: AclBinding) -> None:
+        self.acls.remove(acl)
+        self._for_some_hosts -= acl.host != WILDCARD
+        self.has_rule = False
+
+    def deciding(self, host: str) -> AclBinding | None:
+        if self._for_some_hosts:
+            return _deciding(acl for acl in self.acls if acl.host == WILDCARD or host_matches(acl.host, host))
+        self.rule, self.has_rule = _deciding(self.acls), True
+        return self.rule
 
 
 class _Part:
@@ -132,8 +175,8 @@ class _Part:
     __slots__ = ("_literal", "_parents", "_prefixed", "_prefixes")
 
     def __init__(self) -> None:
-        self._literal: dict[str, list[AclBinding]] = {}
-        self._prefixed: dict[str, list[AclBinding]] = {}
+        self._literal: dict[str, _Pattern] = {}
+        self._prefixed: dict[str, _Pattern] = {}
         self._prefixes: list[str] | None = None
         """The sorted names of PREFIXED patterns; None after a change, until the next look-up."""
         self._parents: list[int] = []
@@ -141,52 +184,47 @@ class _Part:
 
     def add(self, acl: AclBinding) -> None:
         by_name = self._named(acl)
-        if by_name is self._prefixed and acl.resource_name not in by_name:
-            self._prefixes = None
-        acls = by_name.get(acl.resource_name)
-        if acls is None:
-            by_name[acl.resource_name] = [acl]
-        else:
-            insort(acls, acl, key=_in_order)
+        pattern = by_name.get(acl.resource_name)
+        if pattern is None:
+            pattern = by_name[acl.resource_name] = _Pattern()
+            if by_name is self._prefixed:
+                self._prefixes = None
+        pattern.add(acl)
 
     def remove(self, acl: AclBinding) -> bool:
         """Remove an ACL. Returns whether this part of the index is empty now."""
         by_name = self._named(acl)
-        acls = by_name[acl.resource_name]
-        acls.remove(acl)
-        if not acls:
+        pattern = by_name[acl.resource_name]
+        pattern.remove(acl)
+        if not pattern.acls:
             del by_name[acl.resource_name]
             if by_name is self._prefixed:
                 self._prefixes = None
         return not self._literal and not self._prefixed
 
-    def _named(self, acl: AclBinding) -> dict[str, list[AclBinding]]:
-        return self._prefixed if acl.pattern_type is PatternType.PREFIXED else self._literal
+    def _named(self, acl: AclBinding) -> dict[str, _Pattern]:
+        return self._prefixed if acl.pattern_type is _PREFIXED else self._literal
 
     def all(self) -> Iterator[AclBinding]:
         for by_name in (self._literal, self._prefixed):
-            for acls in by_name.values():
-                yield from acls
+            for pattern in by_name.values():
+                yield from pattern.acls
 
     def deciding(self, name: str, host: str) -> AclBinding | None:
         """Return the first ACL that denies a host the access to a resource, else the last that allows it, or None."""
         allowing = None
-        for acls in self.matching(name):
-            for acl in acls:
-                if acl.host == WILDCARD or host_matches(acl.host, host):
-                    if acl.permission is PermissionType.DENY:
-                        return acl
-                    allowing = acl
+        for pattern in self.matching(name):
+            rule = pattern.rule if pattern.has_rule else pattern.deciding(host)
+            if rule is not None:
+                if rule.permission is _DENY:
+                    return rule
+                allowing = rule
         return allowing
 
-    def matching(self, name: str) -> Sequence[list[AclBinding]]:
-        """Return the ACLs whose pattern matches a name, by pattern, in Kafka's order."""
+    def matching(self, name: str) -> list[_Pattern]:
+        """Return the patterns that match a name, in the order of Kafka's walk."""
         exact = self._literal.get(name)
-        if not self._prefixed and WILDCARD not in self._literal:
-            return _NOTHING if exact is None else [exact]
-        found = []
-        if exact is not None:
-            found.append(exact)
+        found = [] if exact is None else [exact]
         if self._prefixed:
             prefixes = self._prefixes or self._sort_prefixes()
             # Of the listed strings, those that are a prefix of the name are the string before the name, or prefixes of that string.
@@ -195,11 +233,10 @@ class _Part:
                 if name.startswith(prefixes[at]):
                     found.append(self._prefixed[prefixes[at]])
                 at = self._parents[at]
-        # Kafka treats the wildcard as an ordinary name if the resource's name begins with it.
-        if name[:1] != WILDCARD:
-            wildcard = self._literal.get(WILDCARD)
-            if wildcard is not None:
-                found.append(wildcard)
+        # Kafka's walk treats the wildcard as an ordinary name if the resource's name begins with it.
+        wildcard = self._literal.get(WILDCARD)
+        if wildcard is not None and name[:1] != WILDCARD:
+            found.append(wildcard)
         return found
 
     def _sort_prefixes(self) -> list[str]:

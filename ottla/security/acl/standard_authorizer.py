@@ -45,6 +45,9 @@ _SUPER_USER = Decision(True, NamedRule.SUPER_USER)
 _DEFAULT_ALLOW = Decision(True, NamedRule.DEFAULT_ALLOW)
 _DEFAULT_DENY = Decision(False, NamedRule.DEFAULT_DENY)
 
+_DENY = PermissionType.DENY
+"""CPython 3.11 takes 0.2 us to read a member of an enumeration from its class."""
+
 MAX_KEPT_DECISIONS = 10_000
 """Maximum number of cached decisions, so that requests with ever new names use at most a few megabytes."""
 MAX_KEPT_NAME = 249
@@ -91,7 +94,7 @@ class StandardAuthorizer:
         index = self._index
         rule = index.deciding(resource_type, name, principal, host, operation)
         if rule is not None:
-            return Decision(rule.permission is not PermissionType.DENY, rule)
+            return Decision(rule.permission is not _DENY, rule)
         if self._default is _DEFAULT_ALLOW and index.has_resource(resource_type, name):
             return _DEFAULT_DENY
         return self._default

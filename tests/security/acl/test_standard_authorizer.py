@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
 
+from benchmarks.acls import measured
 from ottla.security.acl.acl_index import AclIndex
 from ottla.security.acl.bindings import AclBinding
 from ottla.security.acl.codes import AclOperation, PermissionType, ResourceType
 from ottla.security.acl.standard_authorizer import NamedRule, StandardAuthorizer
 from ottla.security.principal import KafkaPrincipal
 from tests.security.acl.acls import ALICE, BOB, HOST, acl, authorizer
-from tests.support.counting import LineMeter
+from tests.support.counting import LineMeter, slowness
 
 
 def decides(acls: list[AclBinding], operation: str, name: str, principal: KafkaPrincipal = ALICE, host: str = HOST) -> bool:
@@ -117,6 +119,37 @@ def test_authorizer_decision_changes_when_acls_are_added_and_removed() -> None:
     assert not index.has_resource(ResourceType.TOPIC, "abc")
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_decisions_after_changes_are_those_of_a_new_index_with_the_same_acls(seed: int) -> None:
+    rng = random.Random(seed)
+    index, present = AclIndex(), list[AclBinding]()
+    changed = StandardAuthorizer(index, frozenset(), allows_without_acl=False)
+    rules = set()
+    for _ in range(60):
+        if len(present) > 4:
+            index.remove(present.pop(rng.randrange(len(present))))
+        else:
+            each = acl(
+                rng.choice(("a", "ab", "*")),
+                rng.choice(("READ", "ALL")),
+                principal=rng.choice(("User:alice", "User:*")),
+                host=rng.choice(("*", "*", HOST, "192.168.1.0/24")),
+                permission=rng.choice(("ALLOW", "ALLOW", "DENY")),
+                pattern=rng.choice(("LITERAL", "PREFIXED")),
+            )
+            if each not in present:
+                present.append(each)
+                index.add(each)
+        new = authorizer(rng.sample(present, len(present)))
+        for name in ("a", "ab"):
+            for host in (HOST, "10.0.0.1"):
+                action = (ALICE, host, AclOperation.READ, ResourceType.TOPIC, name)
+                decision = changed.decide(*action)
+                assert decision == new.decide(*action), (present, action)
+                rules.add(decision.rule)
+    assert len(rules) > 10
+
+
 def test_acl_with_a_malformed_principal_applies_to_no_client() -> None:
     assert not decides([acl("a", "READ", principal="alice")], "READ", "a")
 
@@ -164,3 +197,10 @@ def test_acl_check_of_one_topic_does_not_compare_acls_of_other_topics(name: str)
     assert (first, repeated) == check_lines(10, name)
     assert first <= 70
     assert repeated <= 13
+
+
+@pytest.mark.nightly
+def test_first_check_with_a_thousand_acls_takes_less_than_3_us() -> None:
+    first, repeated = measured(1_000)
+    assert min(first) < 3 * slowness()
+    assert min(repeated) < 1 * slowness()
