@@ -67,6 +67,8 @@ class KeySetSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     refresh_ms: int
+    retry_ms: int
+    max_retry_ms: int
     terms: TokenTerms
 
 
@@ -281,7 +283,13 @@ def _key_set(config: BrokerConfig, listener: str) -> KeySetSettings | None:
         skew_ms=1_000 * value("sasl.oauthbearer.clock.skew.seconds"),
         subject_claim=value("sasl.oauthbearer.sub.claim.name"),
     )
-    return KeySetSettings(url=url, refresh_ms=value("sasl.oauthbearer.jwks.endpoint.refresh.ms"), terms=terms)
+    return KeySetSettings(
+        url=url,
+        refresh_ms=value("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+        retry_ms=value("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
+        max_retry_ms=value("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+        terms=terms,
+    )
 
 
 def _names(config: BrokerConfig) -> set[str]:

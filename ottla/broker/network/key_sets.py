@@ -1,82 +1,138 @@
 """The public keys of an identity provider, from a file or a URL (``sasl.oauthbearer.jwks.endpoint.url``).
 
-Keys are loaded at the start, and again when a token names an unknown key, or arrives ``sasl.oauthbearer.jwks.endpoint.refresh.ms``
-after the last load. Until new keys have arrived, the old keys are used.
+Keys are loaded at the start, again every ``sasl.oauthbearer.jwks.endpoint.refresh.ms``, and when a token names an unknown key. This
+token is refused, as by Kafka. Until new keys have arrived, the old keys are used. A file that has changed is loaded before the next
+token is verified (JwksFileVerificationKeyResolver).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.parse import urlsplit
+from urllib.request import url2pathname, urlopen
 
 import structlog
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.loop.env import Env
+from ottla.broker.loop.env import Env, Timer
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 
 TIMEOUT_S = 10.0
 MAX_BYTES = 1 << 20
-MISSED_INTERVAL_MS = 60_000
-"""Minimum time in ms between two loads of the key set that unknown keys cause. Without it, tokens with invented key ids would cause
-a load each (RefreshingHttpsJwks)."""
+UNKNOWN_KEY_MS = 60_000
+"""Minimum time in ms between two loads of the key set that tokens with the same unknown key id cause (RefreshingHttpsJwks)."""
+MAX_UNKNOWN_KEYS = 10
+"""Maximum number of loads within `UNKNOWN_KEY_MS` that unknown keys cause. Without this limit, as in Kafka, each token with an
+invented key id would cause a load."""
+MAX_KEY_ID_CHARACTERS = 1_000
+"""A longer key id causes no load (RefreshingHttpsJwks)."""
+MAX_REASON_CHARACTERS = 200
 SCHEMES = ("file:", "https:", "http:")
 
 log = structlog.get_logger("connection")
 
 
 class KeySource:
-    """The keys at one URL."""
+    """The keys at one URL.
 
-    def __init__(self, env: Env, url: str, refresh_ms: int) -> None:
+    The keys are loaded again ``refresh_ms`` after the last load. A failed load is repeated after ``retry_ms``; this time doubles up
+    to ``max_retry_ms``.
+    """
+
+    def __init__(self, env: Env, url: str, refresh_ms: int, retry_ms: int, max_retry_ms: int) -> None:
         """Begin to load the keys; keys in a file are loaded within this call. Raises `ConfigError`."""
         if not url.startswith(SCHEMES):
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {url!r} is not a URL; give file:/PATH or https://HOST/PATH")
-        self._env, self._url, self._refresh_ms = env, url, refresh_ms
+        self._env, self._url = env, url
+        self._refresh_ms, self._retry_ms, self._max_retry_ms = refresh_ms, retry_ms, max_retry_ms
+        self._next_retry_ms = retry_ms
         self._keys: KeySet | None = None
-        self._began_ms = env.steady_ms()
         self._is_loading = False
+        self._timer: Timer | None = None
+        self._unknown: dict[str, int] = {}
+        """Times of the loads that unknown keys have caused within `UNKNOWN_KEY_MS`, by key id."""
         self._errors = RepeatedErrors(env, log)
-        if url.startswith("file:"):
+        self._file = url2pathname(urlsplit(url).path) if url.startswith("file:") else ""
+        self._version = _version(self._file)
+        if self._file:
             try:
                 self._keys = KeySet(_read(url))
             except (OSError, KeySetError) as error:
                 raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: cannot load {url}: {error}") from None
+            self._load_after(refresh_ms)
         else:
             self._load()
 
     def current(self) -> KeySet | None:
         """The loaded keys; None until the first keys have arrived."""
-        if self._env.steady_ms() - self._began_ms >= self._refresh_ms:
-            self._load()
+        if self._file and (version := _version(self._file)) != self._version:
+            self._version = version
+            try:
+                self._keys = KeySet(_read(self._url))
+                self._errors.succeeded(self._url)
+            except (OSError, KeySetError) as error:
+                self._failed(error)
         return self._keys
 
-    def missed(self) -> None:
+    def missed(self, key_id: str) -> None:
         """Load the keys again, because a token names an unknown key."""
-        if self._env.steady_ms() - self._began_ms >= MISSED_INTERVAL_MS:
+        now_ms = self._env.steady_ms()
+        self._unknown = {key: at_ms for key, at_ms in self._unknown.items() if now_ms - at_ms < UNKNOWN_KEY_MS}
+        is_allowed = key_id not in self._unknown and len(self._unknown) < MAX_UNKNOWN_KEYS
+        if is_allowed and len(key_id) <= MAX_KEY_ID_CHARACTERS and not self._is_loading:
+            self._unknown[key_id] = now_ms
             self._load()
 
+    def _load_after(self, delay_ms: int) -> None:
+        self._timer = self._env.call_later(delay_ms, self._load)
+
     def _load(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._is_loading:
             return
-        self._is_loading, self._began_ms = True, self._env.steady_ms()
+        self._is_loading = True
         loaded: list[KeySet] = []
 
         def done(error: BaseException | None) -> None:
             self._is_loading = False
             if loaded:
-                self._keys = loaded[0]
+                self._keys, self._next_retry_ms = loaded[0], self._retry_ms
                 self._errors.succeeded(self._url)
+                self._load_after(self._refresh_ms)
             else:
-                self._errors.failed("keys_not_loaded", str(error), key=self._url, url=self._url)
+                self._failed(error)
+                self._load_after(self._next_retry_ms)
+                self._next_retry_ms = min(2 * self._next_retry_ms, self._max_retry_ms)
 
         self._env.run_aside(_loader(self._url, loaded), done)
+
+    def _failed(self, error: BaseException | None) -> None:
+        self._errors.failed("keys_not_loaded", _described(error), key=self._url, url=self._url)
 
 
 def _loader(url: str, loaded: list[KeySet]) -> Callable[[], None]:
     return lambda: loaded.append(KeySet(_read(url)))
+
+
+def _version(path: str) -> tuple[int, int] | None:
+    """The time of the last change and the size of a file; None if there is no file."""
+    if not path:
+        return None
+    try:
+        state = Path(path).stat()
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size
+
+
+def _described(error: BaseException | None) -> str:
+    """Why keys could not be loaded. The text of an error of the HTTP library may be a line that the provider sent."""
+    is_clear = isinstance(error, KeySetError | OSError)
+    return (str(error) if is_clear else f"{type(error).__name__}: {error}")[:MAX_REASON_CHARACTERS]
 
 
 def _read(url: str) -> bytes:

@@ -94,8 +94,9 @@ class SecuredListener:
                     hint="every client can create unsecured tokens; use them only in tests",
                 )
                 return UnsecuredTokens(sasl.modules[OAUTHBEARER].options)
-            source = KeySource(self.ports.env, sasl.key_set.url, sasl.key_set.refresh_ms)
-            return SignedTokens(sasl.key_set.terms, source.current, source.missed)
+            keys = sasl.key_set
+            source = KeySource(self.ports.env, keys.url, keys.refresh_ms, keys.retry_ms, keys.max_retry_ms)
+            return SignedTokens(keys.terms, source.current, source.missed)
         except (OptionError, KeySetError) as error:
             raise ConfigError(f"sasl.enabled.mechanisms: {OAUTHBEARER}: {error}") from None
 

@@ -16,6 +16,8 @@ from ottla.security.sasl.oauthbearer import BearerToken, TokenRefused
 from ottla.security.sasl.unsecured_tokens import seconds_of
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+RSA = "RSA"
+MIN_RSA_BITS = 2_048
 MAX_KEYS_TRIED = 10
 """Maximum number of keys that are tried for a token without a key id. Each key takes one signature verification."""
 MAX_KEYS = 1_000
@@ -35,9 +37,9 @@ class KeySet:
         jwt = library()
         try:
             keys = jwt.PyJWKSet.from_dict(msgspec.json.decode(text, type=dict[str, Any])).keys
-        except (jwt.PyJWTError, msgspec.MsgspecError, TypeError, ValueError, AttributeError) as error:
-            raise KeySetError(f"the document is not a JSON Web Key Set: {type(error).__name__}") from None
-        self._keys = [key for key in keys[:MAX_KEYS] if key.public_key_use in (None, "sig") and key.algorithm_name in ALGORITHMS]
+        except (jwt.PyJWTError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise KeySetError(f"it is not a JSON Web Key Set: {type(error).__name__}") from None
+        self._keys = [key for key in keys[:MAX_KEYS] if _is_usable(key)]
 
     def candidates(self, key_id: object) -> list[Any]:
         """Return the keys that may have signed a token: the keys with its key id, or all keys if it has no key id."""
@@ -60,11 +62,11 @@ class TokenTerms(msgspec.Struct, frozen=True, kw_only=True):
 class SignedTokens:
     """Validates signed tokens (`oauthbearer.TokenValidator`).
 
-    ``keys`` returns the current keys; None before they were loaded. ``missed`` is called for a token whose key id is unknown,
-    because the provider may have a new key.
+    ``keys`` returns the current keys; None before they were loaded. ``missed`` is called with the key id of a token if the key id
+    is unknown, because the provider may have a new key.
     """
 
-    def __init__(self, terms: TokenTerms, keys: Callable[[], KeySet | None], missed: Callable[[], None]) -> None:
+    def __init__(self, terms: TokenTerms, keys: Callable[[], KeySet | None], missed: Callable[[str], None]) -> None:
         self._terms = terms
         self._keys = keys
         self._missed = missed
@@ -78,8 +80,10 @@ class SignedTokens:
             raise TokenRefused("the token has no expiration time (exp), or no time of issue (iat)")
         if now_ms - terms.skew_ms >= 1_000 * expires:
             raise TokenRefused("the token has expired")
-        if max(issued, earliest or issued) * 1_000 > now_ms + terms.skew_ms:
+        if earliest is not None and earliest * 1_000 > now_ms + terms.skew_ms:
             raise TokenRefused("the token is not valid yet")
+        if expires < max(issued, earliest or issued):
+            raise TokenRefused("the token expires before it is issued or valid")
         principal = claims.get(terms.subject_claim)
         if not isinstance(principal, str) or not principal.strip():
             raise TokenRefused(f"the token has no principal name in its claim {terms.subject_claim}")
@@ -98,31 +102,45 @@ class SignedTokens:
             raise TokenRefused("the token is not signed by an allowed algorithm")
         candidates = keys.candidates(header.get("kid"))
         if not candidates:
-            self._missed()
+            self._missed(header.get("kid") or "")
         reason = "the key of the token is unknown"
         for key in candidates:
-            if key.algorithm_name != header["alg"]:
+            if not _may_sign(key, header["alg"]):
                 continue
             try:
-                return self._decoded(token, key)
+                return self._decoded(token, key.key, header["alg"])
             except jwt.InvalidSignatureError:
                 reason = "the signature of the token is wrong"
             except jwt.PyJWTError as error:
                 raise TokenRefused(f"the token is not valid: {type(error).__name__}") from None
         raise TokenRefused(reason)
 
-    def _decoded(self, token: str, key: Any) -> dict[str, Any]:
+    def _decoded(self, token: str, key: Any, algorithm: str) -> dict[str, Any]:
         terms = self._terms
         checks = {"verify_exp": False, "verify_iat": False, "verify_nbf": False, "verify_aud": bool(terms.audiences)}
         claims: dict[str, Any] = self._jwt.decode(
             token,
             key,
-            algorithms=[key.algorithm_name],
+            algorithms=[algorithm],
             audience=list(terms.audiences) or None,
             issuer=terms.issuer,
             options={**checks, "verify_iss": terms.issuer is not None, "verify_sub": False, "verify_jti": False},
         )
         return claims
+
+
+def _is_usable(key: Any) -> bool:
+    """Whether a PyJWK may verify tokens. Like jose4j, which Kafka uses, this refuses short RSA keys."""
+    is_long = key.key_type != RSA or key.key.key_size >= MIN_RSA_BITS
+    return key.public_key_use in (None, "sig") and key.algorithm_name in ALGORITHMS and is_long
+
+
+def _may_sign(key: Any, algorithm: str) -> bool:
+    """Whether a PyJWK may verify a token of this algorithm. As in Kafka, an RSA key may have any of RSA's algorithms, whatever
+    ``alg`` of the key says: many providers leave ``alg`` out. For an elliptic curve, the curve decides."""
+    if key.key_type == RSA:
+        return algorithm.startswith(("RS", "PS"))
+    return bool(key.algorithm_name == algorithm)
 
 
 def library() -> Any:

@@ -36,7 +36,7 @@ def signed(key: Any = RSA, algorithm: str = "RS256", key_id: str | None = "r", *
     return made
 
 
-def validated(text: str, keys: KeySet | None = KEYS, terms: TokenTerms = TERMS, missed: Any = lambda: None) -> BearerToken:
+def validated(text: str, keys: KeySet | None = KEYS, terms: TokenTerms = TERMS, missed: Any = lambda key_id: None) -> BearerToken:
     return SignedTokens(terms, lambda: keys, missed).validated(text, NOW_MS)
 
 
@@ -47,8 +47,11 @@ def validated(text: str, keys: KeySet | None = KEYS, terms: TokenTerms = TERMS, 
         signed(EC, "ES256", "e"),
         signed(key_id=None),
         signed(aud=["x", "other"]),
-        signed(exp=NOW_S - 29),
-        signed(iat=NOW_S + 29),
+        signed(exp=NOW_S - 29, iat=NOW_S - 29),
+        signed(iat=NOW_S + 600),
+        signed(nbf=NOW_S + 30),
+        signed(RSA, "RS512"),
+        signed(RSA, "PS384"),
     ],
 )
 def test_jwt_signed_by_the_provider_is_valid(text: str) -> None:
@@ -75,7 +78,8 @@ def test_signed_jwt_is_valid_until_it_expires() -> None:
         (signed(exp=NOW_S - 30), "the token has expired"),
         (signed(exp=None), "the token has no expiration time"),
         (signed(iat=None), "the token has no expiration time"),
-        (signed(iat=NOW_S + 31), "the token is not valid yet"),
+        (signed(iat=NOW_S + 601), "the token expires before it is issued or valid"),
+        (signed(exp=NOW_S + 9, nbf=NOW_S + 10), "the token expires before it is issued or valid"),
         (signed(nbf=NOW_S + 31), "the token is not valid yet"),
         (signed(sub=None), "the token has no principal name in its claim sub"),
         ("abc", "the token is not a JWT"),
@@ -87,17 +91,26 @@ def test_invalid_signed_jwt_is_refused_with_its_reason(text: str, reason: str) -
         validated(text)
 
 
+def test_rsa_key_needs_no_algorithm_and_2048_bits() -> None:
+    short = rsa.generate_private_key(65_537, 1_024)
+    keys = [jwk(RSA, "RS256", kid="r"), jwk(short, "RS256", kid="s"), jwk(RSA, "RS256", kid="c", use="enc")]
+    del keys[0]["alg"]
+    made = KeySet(json.dumps({"keys": keys}).encode())
+    assert validated(signed(RSA, "RS384"), keys=made).principal == "alice"
+    assert made.candidates("s") == made.candidates("c") == []
+
+
 def test_jwt_audience_and_issuer_are_not_checked_when_unset() -> None:
     terms = TokenTerms(audiences=(), issuer=None, skew_ms=0, subject_claim="name")
     assert validated(signed(aud="else", iss=None, name="bob"), terms=terms).principal == "bob"
 
 
 def test_jwt_with_an_unknown_key_id_is_reported_so_that_keys_can_be_reloaded() -> None:
-    missed: list[int] = []
+    missed: list[str] = []
     for text in (signed(key_id="new"), signed(STRANGER)):
         with pytest.raises(TokenRefused):
-            validated(text, missed=lambda: missed.append(1))
-    assert missed == [1]
+            validated(text, missed=missed.append)
+    assert missed == ["new"]
 
 
 def test_no_signed_jwt_is_valid_before_the_keys_are_loaded() -> None:
@@ -105,7 +118,11 @@ def test_no_signed_jwt_is_valid_before_the_keys_are_loaded() -> None:
         validated(signed(), keys=None)
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"keys":[]}', b'{"keys":7}', b'{"keys":[{"kty":"x"}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"[]", b"{}", b'{"keys":[]}', b'{"keys":7}', b'{"keys":[{"kty":"x"}]}', b'{"keys":[7]}', b'{"a":' + b"[" * 100_000],
+    ids=lambda text: repr(text[:20]),
+)
 def test_jwks_document_without_usable_keys_is_refused(text: bytes) -> None:
     with pytest.raises(KeySetError, match="is not a JSON Web Key Set"):
         KeySet(text)
