@@ -88,6 +88,7 @@ class DriverTransaction:
         self._adds_partitions = self._requests.version() < WANTED_VERSION
         self._producer = self._requests.initialize(SharedProducer(self.transactional_id, -1, -1))
         self._is_new = True
+        self._has_begun = False
         self._topics.clear()
         self._batch_bytes.clear()
         return last_mark(self._cluster, self.transactional_id, self._progress)
@@ -161,9 +162,10 @@ class DriverTransaction:
             self._producer = self._requests.end(self._producer, commit=commit)
             self._is_new = True
         elif self._has_begun:
-            # The coordinator rejects the end of a transaction of version 1 to which nothing was added. If it is unknown whether
-            # something was added, raising the epoch aborts the transaction.
+            # The coordinator rejects the end of a transaction of version 1 to which nothing was added, also after the transaction
+            # of an earlier batch. If it is unknown whether something was added, raising the epoch aborts the transaction.
             self._requests.end(self._producer, commit=commit)
+            self._has_begun = False
 
     def has_expired(self) -> bool:
         return has_expired(self._cluster, self.transactional_id)

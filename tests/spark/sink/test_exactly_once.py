@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,12 +14,10 @@ from ottla.client import KafkaClient, NewRecord
 from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.client import cluster_client
-from ottla.spark.errors import Fenced, IdExpired, MustAbort, PipelineError
+from ottla.spark.errors import Fenced, IdExpired, PipelineError
 from ottla.spark.progress.marks import Mark
 from ottla.spark.segments.reading import COLUMNS
-from ottla.spark.sink.driver import DriverTransaction, Row
 from ottla.spark.sink.exactly_once import ExactlyOnce, Tasks
-from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.task_writer import TaskWriter, Written
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
 from tests.scenarios.brokers import Wire
@@ -31,7 +28,6 @@ pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
 
 ROWS = 3_000
 PARTITIONS = 3
-TOPICS = {"out": PARTITIONS, "log": PARTITIONS}
 
 
 @pytest.fixture
@@ -292,86 +288,6 @@ def test_errors_of_the_sink_name_cause_and_remedy(broker: Broker, world: World) 
     perform(world, "feature transaction.version=1 kind=2")
     with pytest.raises(PipelineError, match="writer=driver"):
         stream(broker).start()
-
-
-@pytest.fixture
-def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[DriverTransaction]]]:
-    """Return a function that starts a sink whose driver writes all records, as on brokers with transaction version 1."""
-    perform(world, "feature transaction.version=1 kind=2")
-    opened: list[DriverTransaction] = []
-
-    def start() -> ExactlyOnce[DriverTransaction]:
-        where = Connecting(broker.bootstrap)
-        options = SinkOptions(connecting=where, transactional_id="shop", compression="gzip")
-        opened.append(DriverTransaction(options))
-        return ExactlyOnce(opened[-1], "run")
-
-    yield start
-    for transaction in opened:
-        transaction.close()
-
-
-def rows(batch: int, *, fail: bool = False) -> Iterator[Row]:
-    for n in range(ROWS):
-        yield "out", b"k%d" % n, b"b%d-%d" % (batch, n), [("run", b"r")], None
-    if fail:
-        raise ZeroDivisionError
-
-
-def test_spark_driver_that_writes_small_batches_itself_writes_each_batch_once(
-    driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World
-) -> None:
-    sink = driven()
-    assert sink.start() is None
-    assert sink.write("q", 0, lambda me: me.write(rows(0), TOPICS), ends(0)).records == ROWS
-    with pytest.raises(ZeroDivisionError):
-        sink.write("q", 1, lambda me: me.write(rows(1, fail=True), TOPICS), ends(1))
-    assert sink.write("q", 1, lambda me: me.write(rows(1), TOPICS), ends(1)).records == ROWS
-    again = driven()
-    assert again.start() == Mark("q", 1, "run", offsets=1)
-    assert again.write("q", 1, lambda me: me.write(rows(1), TOPICS), ends(1)).is_replay
-    with pytest.raises(Fenced):
-        sink.write("q", 2, lambda me: me.write(rows(2), TOPICS), ends(2))
-    assert again.write("q", 2, lambda me: me.write(rows(2), TOPICS), ends(2)).records == ROWS
-    assert sum(count(world, "out")) == 3 * ROWS
-    # A fenced sink gets a new producer when it is started again.
-    assert sink.start() == Mark("q", 2, "run", offsets=1)
-    assert sink.write("q", 3, lambda me: me.write(rows(3), TOPICS), ends(3)).records == ROWS
-    assert sum(count(world, "out")) == 4 * ROWS
-
-
-def test_spark_driver_counts_and_refuses_records_like_spark_tasks(
-    driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker
-) -> None:
-    sink = driven()
-    sink.start()
-    report = sink.write("q", 0, lambda me: me.write([("out", b"k", b"v" * 10, [("h", b"xyz")], 1)], TOPICS), ends(0))
-    assert (report.records, report.by_topic) == (1, {"out": 1})
-    for row, line in [
-        (("other", None, b"v", [], None), "a row goes to topic 'other', which does not exist"),
-        (("out", None, b"v", [], 3), "topic 'out' has no partition 3: it has 3"),
-        (("out", None, os.urandom(2_000_000), [], None), "a record of 2,000,\\d\\d\\d bytes is larger than topic 'out' allows"),
-    ]:
-        with pytest.raises(PipelineError, match=line):
-            sink.write("q", 1, lambda me, row=row: me.write([row], TOPICS), ends(1))  # type: ignore[misc]
-        assert sink.is_settled
-    # The topic was deleted, and writing must not create it.
-    with pytest.raises((PipelineError, MustAbort), match="gone"):
-        sink.write("q", 1, lambda me: me.write([("gone", None, b"v", [], 0)], {"gone": 1}), ends(1))
-    with KafkaClient(broker.bootstrap) as cluster:
-        assert "gone" not in {topic.name for topic in cluster.topics()}
-
-
-def test_spark_driver_reads_limits_of_topics_that_it_has_not_written_before(
-    driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker
-) -> None:
-    """The sink may renew its progress record, without other records, before the first batch."""
-    broker.create_topic("small", partitions=1, configs={"max.message.bytes": "4000"})
-    sink = driven()
-    sink.start()
-    sink.write("q", 0, lambda me: me.write([], {}), ends(0))
-    sink.write("q", 1, lambda me: me.write([("small", None, os.urandom(370), [], 0)] * 100, {"small": 1}), ends(1))
-    assert len(broker.records("small")) == 100
 
 
 def test_failed_abort_of_a_sink_batch_loses_and_duplicates_no_records(
