@@ -6,6 +6,8 @@ import difflib
 import functools
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ottla.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -35,6 +37,15 @@ _TAKEN = {"topic": ("string",), "key": _BYTES, "value": _BYTES, "partition": ("i
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest record, in bytes, the largest number of rows of a Spark partition, and the largest product of a record's size and
+    the number of rows in its partition so far."""
+
+    record_bytes: int
+    rows: int
+    partition_bytes: int
+
+
 class Outgoing:
     """Selects topic, key, value, headers and partition of every row, in this order and as bytes. If ``topic`` is not None, a column
     ``topic`` is ignored.
@@ -45,9 +56,9 @@ class Outgoing:
     The column expressions are cached while frames have the same schema, because building them takes ten calls to the JVM.
     """
 
-    def __init__(self, topic: str | None, bounds: tuple[int, int] | None = None) -> None:
-        """``bounds`` are the largest record, in bytes, and the largest number of rows of a Spark partition. With bounds, the
-        columns are topic, partition, `CONTENT`, `NUMBER` and headers, and at most one row beyond the largest number is selected."""
+    def __init__(self, topic: str | None, bounds: Bounds | None = None) -> None:
+        """With ``bounds``, the columns are topic, partition, `CONTENT`, `NUMBER` and headers, and at most one row beyond the
+        largest number is selected."""
         self._topic = topic
         self._bounds = bounds
         self._schema = ""
@@ -84,12 +95,13 @@ class Outgoing:
         if self._bounds is None:
             headers = [f.expr("coalesce(headers, array()) AS headers")] if "headers" in given else []
             return classic._jcols(topic, *contents, *headers, partition)
-        largest_bytes, largest_number = self._bounds
-        is_taken = f"{_size_of(given)} <= {largest_bytes} AND {_NUMBER} < {largest_number}"
+        most = self._bounds
+        largest = f"LEAST({most.record_bytes}, {most.partition_bytes} DIV (({_NUMBER}) + 1))"
+        is_taken = f"{_NUMBER} < {most.rows} AND {_size_of(given)} <= {largest}"
         shown = f.expr(f"coalesce(IF({is_taken}, headers, NULL), array()) AS headers")
         content = f.when(f.expr(is_taken), f.struct(*contents)).alias(CONTENT)
         number = f.expr(f"{_NUMBER} AS {NUMBER}")
-        condition: Any = f.col(NUMBER) <= largest_number
+        condition: Any = f.col(NUMBER) <= most.rows
         self._is_selected = condition._jc
         return classic._jcols(topic, partition, content, number, *([shown] if "headers" in given else []))
 

@@ -1,6 +1,7 @@
 """The exactly-once sink: Spark's tasks write each micro-batch in one transaction, which the driver begins and ends.
 
 - `arranging`: `arranged`, which brings all rows of a partition to one task, for ``format("ottla")``.
+- `arrow_results`: collects rows in Arrow format in the driver, up to a limit.
 - `attempts`: checks that Spark ran the tasks of a batch only once.
 - `batch_sender`: sends the batches of a shared transaction to the leaders of their partitions.
 - `datasource`: ``format("ottla")``: segment files as a batch or streaming source, and the exactly-once sink.

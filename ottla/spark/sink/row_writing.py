@@ -24,7 +24,7 @@ from ottla.spark.sink.exactly_once import BatchTransaction
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.sequences import SequenceServer, ServerAddress, SharedSequences
 from ottla.spark.sink.session_setup import is_one_process
-from ottla.spark.sink.small_batches import MAX_OFFSETS, MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
+from ottla.spark.sink.small_batches import GATHERED, SmallBatches, gathered, write_gathered
 from ottla.spark.sink.task_writer import TaskWriter, Written, added_up, check_alone
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
 from ottla.spark.worker import prepare
@@ -49,7 +49,7 @@ class RowWriter:
         self._cluster = cluster
         self._options = options
         self._outgoing = Outgoing(options.topic)
-        self._small_outgoing = Outgoing(options.topic, (MAX_RECORD_BYTES, MAX_OFFSETS))
+        self._small_outgoing = Outgoing(options.topic, GATHERED)
         self.small_batches = SmallBatches()
         self._batch_bytes: dict[str, int] = {}
         """Maximum batch size, in bytes, of topics that accept only small batches."""

@@ -9,25 +9,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.rows.partitioner import with_places
-from ottla.spark.rows.rows import CONTENT, NUMBER
+from ottla.spark.rows.rows import CONTENT, NUMBER, Bounds
+from ottla.spark.sink.arrow_results import collected
 from ottla.spark.sink.task_writer import TaskWriter, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 MAX_OFFSETS: Final = 10_000
 """Maximum number of input offsets of a gathered batch and, because ``explode`` multiplies rows, of rows per Spark partition."""
 MAX_RECORD_BYTES: Final = 16 << 10
-"""Maximum size of a gathered record (key, value and headers), in bytes. With `MAX_OFFSETS` it limits the memory of the JVM."""
+"""Maximum size of a gathered record (key, value and headers), in bytes."""
+PARTITION_BYTES: Final = 16 << 20
+"""Maximum of a record's size, in bytes, times the number of rows in its Spark partition so far. With `MAX_OFFSETS` and
+`MAX_RECORD_BYTES` it limits the rows of a Spark partition to 53 MiB. Spark has no expression for a running sum of sizes."""
 MAX_BYTES: Final = 64 << 20
-"""Maximum size, in bytes, of the gathered rows of a batch."""
+"""Maximum size, in bytes, of the gathered rows of a batch. When more have arrived in the driver, the Spark job is cancelled."""
+GATHERED: Final = Bounds(record_bytes=MAX_RECORD_BYTES, rows=MAX_OFFSETS, partition_bytes=PARTITION_BYTES)
 PAUSE_BATCHES: Final = 100
 """Number of batches that are not gathered after a batch that was too large, because such a batch is computed twice."""
 
@@ -62,29 +66,26 @@ class SmallBatches:
 def gathered(rows: DataFrame) -> pa.Table | None:
     """Gather the rows of `rows.Outgoing` with bounds for `task_writer.TaskWriter`.
 
-    Returns None if a record is too large, or if there are too many rows.
+    Returns None, and stops the Spark job, as soon as a record is too large, or there are too many rows or bytes.
     """
-    table = _arrow_table(rows).combine_chunks()
-    content = table.column(CONTENT)
-    if content.null_count or table.nbytes > MAX_BYTES:
+    table = collected(rows, _limit())
+    if table is None:
         return None
-    key, value = content.flatten()
+    table = table.combine_chunks()
+    key, value = table.column(CONTENT).flatten()
     return table.drop_columns([CONTENT, NUMBER]).append_column("key", key).append_column("value", value)
 
 
-def _arrow_table(rows: DataFrame) -> pa.Table:
-    """Collect the rows as an Arrow table. `DataFrame.toArrow` exists since Spark 4.0; Spark 3.5 has only an internal method."""
-    if hasattr(rows, "toArrow"):
-        return rows.toArrow()
-    classic: Any = rows
-    return pa.Table.from_batches(classic._collect_as_arrow(), arrow_schema(rows.schema))
+def _limit() -> Callable[[pa.RecordBatch], bool]:
+    """Return a function that is called for each Arrow batch, and returns whether the batches so far may be gathered."""
+    size_bytes = 0
 
+    def is_accepted(batch: pa.RecordBatch) -> bool:
+        nonlocal size_bytes
+        size_bytes += batch.nbytes
+        return size_bytes <= MAX_BYTES and not batch.column(CONTENT).null_count
 
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return a frame's Arrow schema. A frame without rows has no Arrow batch that contains the schema."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema)
+    return is_accepted
 
 
 def write_gathered(table: pa.Table, writer: TaskWriter, partitions: Mapping[str, int], start: int) -> list[Written]:

@@ -10,12 +10,13 @@ pytest.importorskip("pyspark")
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.rows.murmur2 import partitions_for
-from ottla.spark.rows.rows import Outgoing, outgoing
+from ottla.spark.rows.rows import Bounds, Outgoing, outgoing
 
 pytestmark = [pytest.mark.full, pytest.mark.java]
 
 KEYS = [f"key-{n}".encode() for n in range(50)]
 PLACE = "topic STRING, partition INT"
+BOUNDS = Bounds(record_bytes=10, rows=100, partition_bytes=100)
 TYPES = "array<struct<key:string,value:binary>>"
 
 
@@ -28,21 +29,41 @@ def test_dataframe_for_the_sink_needs_only_the_value_column(spark: Any) -> None:
         ("value", "binary"),
         ("partition", "int"),
     ]
-    small = Outgoing("t", (100, 100)).rows(spark.createDataFrame([("v",)], "value STRING"))
+    small = Outgoing("t", BOUNDS).rows(spark.createDataFrame([("v",)], "value STRING"))
     assert small.columns == ["topic", "partition", "content", "number"]
 
 
 @pytest.mark.parametrize("types", [TYPES, TYPES.replace("key:", "Key:")])
-@pytest.mark.parametrize("bounds", [None, (2, 100)])
-def test_null_headers_of_rows_become_empty_lists(spark: Any, bounds: tuple[int, int] | None, types: str) -> None:
+@pytest.mark.parametrize("bounds", [None, BOUNDS])
+def test_null_headers_of_rows_become_empty_lists(spark: Any, bounds: Bounds | None, types: str) -> None:
     """Arrow's writer in the JVM needs quadratic time for null lists."""
-    rows = [("v", None), ("v", []), ("v", [("h", None)]), ("large", None), ("large", [("h", None)])]
+    rows = [("v", None), ("v", []), ("v", [("h", None)]), ("large value", None), ("large value", [("h", None)])]
     frame = Outgoing("t", bounds).rows(spark.createDataFrame(rows, f"value STRING, headers {types}"))
     assert not frame.schema["headers"].nullable
     large = [] if bounds else [("h", None)]
     shown = [[tuple(header) for header in row.headers] for row in frame.collect()]
     assert shown == [[], [], [("h", None)], [], large]
     assert frame.toArrow().column("headers").null_count == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "taken"),
+    [
+        ([10] * 10, 10),
+        ([10] * 10 + [9, 10], 11),
+        ([10] * 11, 10),
+        ([1] * 100, 100),
+        ([1] * 150, 100),
+        ([0] * 150, 100),
+        ([11, 1], 0),
+    ],
+)
+def test_rows_of_a_spark_partition_are_limited_in_number_and_bytes(spark: Any, sizes: list[int], taken: int) -> None:
+    """The eleventh row may have 100 / 11 = 9 bytes."""
+    frame = spark.createDataFrame([("v" * size,) for size in sizes], "value STRING").coalesce(1)
+    contents = [row.content is not None for row in Outgoing("t", BOUNDS).rows(frame).collect()]
+    assert contents[: taken + 1] == [True] * taken + [False] * (len(sizes) > taken)
+    assert len(contents) == min(len(sizes), 101)
 
 
 def test_topic_option_of_the_sink_overrides_the_topic_column(spark: Any) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
@@ -42,21 +40,6 @@ def test_large_record_disables_writing_by_the_spark_driver_for_a_while() -> None
     assert small.is_small(ends, lambda: ends)
     small.note_large()
     assert [small.is_small(ends, lambda: ends) for _ in range(PAUSE_BATCHES + 1)] == [False] * PAUSE_BATCHES + [True]
-
-
-@pytest.mark.parametrize("batches", [0, 1, 2])
-def test_spark_3_driver_gathers_rows_of_small_batches(batches: int) -> None:
-    from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
-
-    content = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
-    kinds = {"topic": StringType(), "partition": IntegerType(), "content": content, "number": IntegerType()}
-    schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
-    row = {"topic": "out", "partition": 1, "content": {"key": b"k", "value": b"v"}, "number": 0}
-    batch = pa.Table.from_pylist([row]).cast(small_batches.arrow_schema(schema)).to_batches()[0]
-    frame: Any = SimpleNamespace(schema=schema, _collect_as_arrow=lambda: [batch] * batches)
-    table = small_batches.gathered(frame)
-    assert table is not None
-    assert table.to_pylist() == [{"topic": "out", "partition": 1, "key": b"k", "value": b"v"}] * batches
 
 
 class Stream:
@@ -142,6 +125,41 @@ class TestAStream:
         stream.run(records(BATCH_RECORDS, 100))
         assert stream.gathered == [False]
         assert stream.contents("out") == stream.contents("in")
+
+    def test_spark_driver_does_not_wait_for_all_rows_of_a_batch_that_is_too_large(
+        self, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each of 40 Spark partitions has few rows, so that only their sum is too large."""
+        monkeypatch.setattr(small_batches, "MAX_BYTES", 100_000)
+        arrived: list[int] = []
+        limit = small_batches._limit
+
+        def counted() -> Callable[[Any], bool]:
+            is_accepted = limit()
+
+            def count(batch: Any) -> bool:
+                arrived.append(batch.nbytes)
+                return is_accepted(batch)
+
+            return count
+
+        monkeypatch.setattr(small_batches, "_limit", counted)
+
+        def many(frame: Any) -> Any:
+            exploded = frame.selectExpr("key", "value", "explode(sequence(1, 100)) AS copy").drop("copy")
+            return exploded.repartition(40, "key")
+
+        stream.spark.conf.set("spark.sql.adaptive.enabled", "false")
+        try:
+            metrics = stream.run(records(BATCH_RECORDS, 200), many)
+        finally:
+            stream.spark.conf.unset("spark.sql.adaptive.enabled")
+        assert (metrics.batches, metrics.records, metrics.aborted) == (1, 100 * BATCH_RECORDS, 0)
+        assert stream.gathered == [False]
+        assert sum(arrived[:-1]) <= 100_000 < sum(arrived) < 100 * BATCH_RECORDS * 200
+        # Other jobs of the session were not cancelled, and its next small batch is gathered.
+        assert stream.spark.range(10).count() == 10
+        assert len(stream.contents("out")) == 100 * BATCH_RECORDS
 
     def test_small_batch_rows_without_key_and_headers_are_written(self, stream: Stream) -> None:
         stream.run(records(BATCH_RECORDS), lambda frame: frame.selectExpr("CAST(value AS STRING) AS value"))
