@@ -30,9 +30,12 @@ def command() -> None:
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Topic that the stream writes to; repeatable.")
 @click.option("--transaction-timeout-ms", type=COUNT, metavar="MS", help="Transaction timeout of a batch (default: 15 min).")
 @click.option("--progress-topic", metavar="TOPIC", help="Topic of the progress records (default: ottla-progress).")
-def doctor(bootstrap: str, timeout_s: float, as_json: bool, topics: tuple[str, ...], **given: Any) -> int:
+@click.option("--source-topic", "inputs", multiple=True, metavar="TOPIC", help="Topic of this cluster that it reads; repeatable.")
+@click.option("--mark-topic", metavar="TOPIC", help="The stream's option mark.topic.")
+@click.option("--writer", metavar="WRITER", help="The stream's option writer: tasks (default) or driver.")
+def doctor(bootstrap: str, timeout_s: float, as_json: bool, topics: tuple[str, ...], inputs: tuple[str, ...], **given: Any) -> int:
     try:
-        findings = _findings(bootstrap, timeout_s, topics, given)
+        findings = _findings(bootstrap, timeout_s, topics, inputs, given)
     except ModuleNotFoundError as missing:
         if missing.name in POSIX_MODULES:
             raise
@@ -40,7 +43,9 @@ def doctor(bootstrap: str, timeout_s: float, as_json: bool, topics: tuple[str, .
     return 1 if show_findings(bootstrap, findings, as_json=as_json) else 0
 
 
-def _findings(bootstrap: str, timeout_s: float, topics: tuple[str, ...], given: dict[str, Any]) -> list[Finding]:
+def _findings(
+    bootstrap: str, timeout_s: float, topics: tuple[str, ...], inputs: tuple[str, ...], given: dict[str, Any]
+) -> list[Finding]:
     from contextlib import closing
 
     import msgspec
@@ -51,6 +56,7 @@ def _findings(bootstrap: str, timeout_s: float, topics: tuple[str, ...], given: 
     from ottla.spark.doctor.cluster_checks import check_cluster
     from ottla.spark.doctor.machine_checks import check_machine
     from ottla.spark.errors import PipelineError
+    from ottla.spark.sink import driver
     from ottla.spark.sink.options import parse_options
 
     interrupt_on_ctrl_c()
@@ -59,7 +65,8 @@ def _findings(bootstrap: str, timeout_s: float, topics: tuple[str, ...], given: 
         options |= {"topics": ",".join(topics)} if topics else {}
         parsed = parse_options({"kafka.bootstrap.servers": bootstrap, **options})
         connected = msgspec.structs.replace(parsed, connecting=connecting(bootstrap))
-        with closing(cluster_client(connected.connecting, timeout_s, OLDEST)) as cluster:
-            return [*check_machine(), *check_cluster(cluster, connected)]
+        oldest = driver.OLDEST if connected.writer == "driver" else OLDEST
+        with closing(cluster_client(connected.connecting, timeout_s, oldest)) as cluster:
+            return [*check_machine(), *check_cluster(cluster, connected, inputs)]
     except PipelineError as error:
         raise Refused(str(error)) from None

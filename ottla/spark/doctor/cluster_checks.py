@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ottla.client.admin.offsets import LATEST, list_offsets
 from ottla.client.admin.topics import ConfigKind, get_configs
-from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections
+from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError
 from ottla.client.finding import Finding, failed, ok, warning
 from ottla.protocol.errors import Code
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.spark.errors import BrokerRefused, NotServed
 from ottla.spark.progress.marks import group_of
 from ottla.spark.sink.options import SinkOptions
@@ -29,8 +34,9 @@ MAX_AHEAD_MS: Final = 5_000
 """A record's timestamp may be this many ms ahead of this machine's clock before the doctor warns."""
 
 
-def check_cluster(cluster: BrokerConnections, options: SinkOptions) -> Iterator[Finding]:
-    """Yield the findings. The first finding says whether the cluster can be reached; if not, no other finding follows."""
+def check_cluster(cluster: BrokerConnections, options: SinkOptions, inputs: Sequence[str] = ()) -> Iterator[Finding]:
+    """Yield the findings. The first finding says whether the cluster can be reached; if it cannot, there are no others. ``inputs``
+    are the topics of this cluster that the stream reads."""
     try:
         metadata = cluster.until_final("asking for the cluster", lambda: cluster.metadata([]))
     except ClientError as failure:
@@ -39,17 +45,20 @@ def check_cluster(cluster: BrokerConnections, options: SinkOptions) -> Iterator[
     yield ok("cluster", f"{metadata.cluster_id} with {len(metadata.brokers)} brokers at {cluster.bootstrap}")
     checks: tuple[Callable[[], Finding], ...] = (
         lambda: _version(cluster, options),
+        lambda: _apis(cluster, nodes_of(metadata).values(), options),
         lambda: _id(cluster, options),
         lambda: _timeout(cluster, metadata.brokers[0].node_id, options),
         lambda: _group(cluster, options),
     )
-    for name, check in zip(("transaction.version", "transactional.id", "timeout", "group"), checks, strict=True):
+    names = ("transaction.version", "APIs", "transactional.id", "timeout", "group")
+    for name, check in zip(names, checks, strict=True):
         yield _answered(name, check)
     for topic in options.topics:
         yield _answered(f"topic {topic}", lambda topic=topic: _topic(cluster, topic))  # type: ignore[misc]
         yield _answered(f"clock, by topic {topic}", lambda topic=topic: _clock(cluster, topic))  # type: ignore[misc]
     if options.progress_topic is not None:
         yield _answered("progress topic", lambda: _progress(cluster, options.progress_topic or ""))
+    yield from _carriers(cluster, options, inputs)
 
 
 def _answered(name: str, check: Callable[[], Finding]) -> Finding:
@@ -73,6 +82,25 @@ def _version(cluster: BrokerConnections, options: SinkOptions) -> Finding:
         f"{level}, and tasks that share a transaction need {WANTED_VERSION}",
         "kafka-features upgrade --feature transaction.version=2, or give the option writer=driver",
     )
+
+
+def _apis(cluster: BrokerConnections, nodes: Iterable[BrokerNode], options: SinkOptions) -> Finding:
+    """Check that this machine can connect to each broker, and that each broker has the APIs that the writer needs."""
+    requests: list[Any] = [ProduceRequest(), TxnOffsetCommitRequest(), InitProducerIdRequest()]
+    if cluster.features().get("transaction.version", 0) >= WANTED_VERSION:
+        requests.append(EndTxnRequest())
+    elif options.writer == "driver":
+        requests += [EndTxnRequest(), AddPartitionsToTxnRequest(), AddOffsetsToTxnRequest()]
+    else:
+        return warning("APIs", "were not checked", "raise transaction.version first")
+    try:
+        for node in nodes:
+            broker = cluster.until_final(f"connecting to broker {node.node_id}", lambda node=node: cluster.node(node))  # type: ignore[misc]
+            for request in requests:
+                broker.version(request)
+    except NotServed as missing:
+        return failed("APIs", str(missing), "upgrade that broker, or give the option writer=driver")
+    return ok("APIs", f"each broker can be reached, and has the APIs that writer={options.writer} needs")
 
 
 def _id(cluster: BrokerConnections, options: SinkOptions) -> Finding:
@@ -183,6 +211,35 @@ def _progress(cluster: BrokerConnections, topic: str) -> Finding:
     if policy != "compact":
         return failed(name, f"{topic!r} has cleanup.policy={policy}", "set cleanup.policy=compact, or give another progress.topic")
     return rights(name, f"topic {topic!r}", found.topic_authorized_operations, (READ, WRITE, DESCRIBE), f"{topic!r} is compacted")
+
+
+def _carriers(cluster: BrokerConnections, options: SinkOptions, inputs: Sequence[str]) -> Iterator[Finding]:
+    """Check the right to READ the topics whose offsets carry the progress in the group (`mark_topic`). TxnOffsetCommit needs it."""
+    for topic in inputs:
+        yield _answered(f"input topic {topic}", lambda topic=topic: _carrier(cluster, f"input topic {topic}", topic))  # type: ignore[misc]
+    if (marks := options.mark_topic) is not None:
+        yield _answered("mark topic", lambda: _carrier(cluster, "mark topic", marks))
+    elif not inputs and (first := next(iter(options.topics), options.progress_topic)) is not None:
+        yield _answered("progress in the group", lambda: _default_carrier(cluster, first))
+
+
+def _carrier(cluster: BrokerConnections, name: str, topic: str) -> Finding:
+    found = _described(cluster, topic)
+    if found is None:
+        return failed(name, f"{topic!r} does not exist, or may not be seen", f"create it, or grant READ on topic {topic!r}")
+    return rights(name, f"topic {topic!r}", found.topic_authorized_operations, (READ,), f"{topic!r} can carry the progress")
+
+
+def _default_carrier(cluster: BrokerConnections, topic: str) -> Finding:
+    """Return a warning instead of a failure, because the doctor does not know what the stream reads."""
+    finding = _carrier(cluster, "progress in the group", topic)
+    if finding.status != "failed":
+        return finding
+    return warning(
+        finding.check,
+        f"no right to READ {topic!r}, whose offset carries the progress of a stream that reads files or another cluster",
+        f"grant READ on topic {topic!r}, or name the input topics of this cluster with --source-topic, or a --mark-topic",
+    )
 
 
 def _clock(cluster: BrokerConnections, topic: str) -> Finding:

@@ -10,7 +10,8 @@ from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.rows.rows import check_columns, outgoing
 from ottla.spark.sink.options import parse_options
-from ottla.spark.sink.session_setup import check_data_sources, check_stream_on_connect, is_connect
+from ottla.spark.sink.session_setup import check_data_sources, check_stream_on_connect
+from ottla.spark.worker_python import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -86,5 +86,5 @@ def _connected(port: Any, secret: Any) -> contextlib.AbstractContextManager[IO[b
     from pyspark.sql.pandas import conversion
 
     # Returns the serializer's result, here a file, before Spark 4.2, and since then a context manager.
-    opened: contextlib.AbstractContextManager[IO[bytes]] = conversion._load_from_socket((port, secret), _Unread())  # type: ignore[attr-defined]
+    opened: contextlib.AbstractContextManager[IO[bytes]] = conversion._load_from_socket((port, secret), _Unread())
     return opened

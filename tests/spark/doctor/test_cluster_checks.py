@@ -16,6 +16,7 @@ from ottla import Acl, Broker
 from ottla.cli import main
 from ottla.client import KafkaClient
 from ottla.client.finding import Status
+from ottla.spark.cluster import client
 from ottla.spark.doctor.cluster_checks import CREATE, READ, UNKNOWN_OPERATIONS, WRITE, rights
 
 ID = ("--transactional-id", "shop")
@@ -57,12 +58,14 @@ def test_spark_doctor_passes_a_healthy_cluster_and_changes_nothing(broker: Broke
     assert {name: check["status"] for name, check in cluster.items()} == {
         "cluster": "ok",
         "transaction.version": "ok",
+        "APIs": "ok",
         "transactional.id": "ok",
         "timeout": "ok",
         "group": "ok",
         "topic out": "ok",
         "clock, by topic out": "ok",
         "progress topic": "warning",
+        "progress in the group": "ok",
     }
     with KafkaClient(broker.bootstrap) as client:
         assert [topic.name for topic in client.topics()] == ["out"]
@@ -125,6 +128,52 @@ def test_spark_doctor_finds_permissions_on_a_secured_cluster(is_allowed: bool) -
         if not is_allowed:
             assert code == 1
             assert checks["transactional.id"]["remedy"] == "grant WRITE and DESCRIBE on 'shop'"
+
+
+@pytest.mark.wire
+def test_spark_doctor_checks_a_broker_with_transaction_version_1_for_either_writer() -> None:
+    with Broker(features={"transaction.version": 1}) as broker:
+        broker.create_topic("out")
+        code, checks = doctor(broker.bootstrap, "--topic", "out")
+        assert (code, checks["transaction.version"]["status"], checks["APIs"]["status"]) == (1, "failed", "warning")
+        assert checks["transaction.version"]["remedy"].endswith("or give the option writer=driver")
+        _, checks = doctor(broker.bootstrap, "--topic", "out", "--writer", "driver")
+        assert {check["status"] for name, check in checks.items() if name in ("transaction.version", "APIs", "topic out")} == {"ok"}
+        assert checks["APIs"]["text"] == "each broker can be reached, and has the APIs that writer=driver needs"
+    with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.suppress(SystemExit):
+        main(["spark", "doctor", *ID, "--writer", "tables"])
+    assert "option 'writer' is 'tables'; it can be tasks, driver" in err.getvalue()
+
+
+@pytest.mark.wire
+def test_spark_doctor_names_a_broker_without_the_apis_of_the_writer(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "OLDEST", {"Produce": 99})
+    code, checks = doctor(broker.bootstrap, "--topic", "out")
+    assert (code, checks["APIs"]["status"]) == (1, "failed")
+    assert "Produce 99 is not supported at 127.0.0.1:" in checks["APIs"]["text"]
+
+
+@pytest.mark.wire
+def test_spark_doctor_checks_the_right_to_read_topics_that_carry_the_progress() -> None:
+    acls = [
+        Acl("shop", "write", transactional_id="shop"),
+        Acl("shop", "read", group="ottla-pipeline.shop"),
+        Acl("shop", "write", topic="out"),
+        Acl("shop", "describe", topic="in"),
+        Acl("shop", "read", topic="marks"),
+    ]
+    with Broker(security="SASL_PLAINTEXT", users={"admin": "a", "shop": "s"}, acls=acls) as broker:
+        for topic in ("out", "in", "marks"):
+            broker.create_topic(topic)
+        given = ("--topic", "out", "--command-config", str(broker.client_properties("shop")))
+        _, checks = doctor(broker.bootstrap, *given)
+        assert checks["progress in the group"]["status"] == "warning"
+        assert checks["progress in the group"]["remedy"].startswith("grant READ on topic 'out', or name the input topics")
+        _, checks = doctor(broker.bootstrap, *given, "--source-topic", "in", "--source-topic", "gone", "--mark-topic", "marks")
+        assert "progress in the group" not in checks
+        assert checks["input topic in"]["remedy"] == "grant READ on topic 'in'"
+        assert checks["input topic gone"]["text"] == "'gone' does not exist, or may not be seen"
+        assert checks["mark topic"]["status"] == "ok"
 
 
 def test_spark_doctor_reports_an_unreachable_cluster_as_one_finding() -> None:
