@@ -1,4 +1,4 @@
-"""The blocks of docs/spark.md are run with a Spark session, a broker and a schema registry."""
+"""The blocks of docs/spark.md are run with a Spark session and a broker with a schema registry."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyspark")
+pytest.importorskip("avro")
+pytest.importorskip("grpc_tools")
 
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
+from ottla.spark.schemas.registry import Registry
 from tests.pages import catalogue
 from tests.pages.blocks import block
-from tests.spark.registry_server import registry_server
+from tests.spark.own_registry import ask
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
@@ -23,7 +26,7 @@ PURCHASES = 20
 def test_spark_code_blocks_of_the_docs_run_in_sequence(spark: Any, tmp_path: Path) -> None:
     """The blocks write purchases by foreachBatch, from the committed offsets, by format name, and with a schema registry."""
     foreach_batch, committed, by_name, listening, registered = (block(name).text for name in catalogue.SPARK_PROGRAMS)
-    with Broker() as broker, registry_server() as (server, registry):
+    with Broker(schema_registry=True) as broker:
         for topic in ("purchases", "invoices", "copies", "dead-letters"):
             broker.create_topic(topic, partitions=2)
         with KafkaClient(broker.bootstrap) as cluster:
@@ -37,7 +40,7 @@ def test_spark_code_blocks_of_the_docs_run_in_sequence(spark: Any, tmp_path: Pat
             for given, own in {
                 "broker:9092": broker.bootstrap,
                 "s3a://bucket/": f"{tmp_path}/",
-                "https://registry:8081": registry.url,
+                "https://registry:8081": broker.schema_registry_url,
             }.items():
                 text = text.replace(given, own)
             exec(compile(text, "docs/spark.md", "exec"), named)
@@ -62,4 +65,4 @@ def test_spark_code_blocks_of_the_docs_run_in_sequence(spark: Any, tmp_path: Pat
         rows = spark.createDataFrame([(1, "a")], "id LONG, name STRING")
         read = rows.select(named["value"].alias("value")).select(named["row"].alias("row")).select("row.*").collect()
         assert [tuple(row) for row in read] == [(1, "a")]
-        assert list(server.subjects) == ["invoices-value"]
+        assert ask(Registry(broker.schema_registry_url), "/subjects") == ["invoices-value"]

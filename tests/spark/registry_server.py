@@ -1,4 +1,4 @@
-"""A schema registry with the requests that serializers need. PyPI has no registry that runs without its own Kafka broker."""
+"""A schema registry that counts requests, refuses them if told to, and accepts any text as a schema, which ottla's own does not."""
 
 from __future__ import annotations
 
