@@ -20,7 +20,7 @@ SHARED := --dist loadgroup --no-loadscope-reorder
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve check test test-all nightly tests-check tests-smoke conformance compatibility spark-matrix mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs pictures release benchmark soak start-soak clean
+.PHONY: run pipeline serve check test test-all nightly nightly-tests campaigns tests-check tests-smoke conformance compatibility spark-matrix mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs pictures release benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -42,9 +42,18 @@ test: $(VENV)/.test
 test-all: $(VENV)/.full
 	$(TESTS) full --at-once $(FULL_AT_ONCE) --budgets --durations .cache/durations-full.json
 
-nightly: $(VENV)/.full
+# .github/workflows/nightly.yml runs the tests and each campaign on a machine of its own.
+nightly:
+	$(MAKE) --no-print-directory nightly-tests
+	$(MAKE) --no-print-directory campaigns
+
+nightly-tests: $(VENV)/.full
 	$(TESTS) check,smoke,full,nightly --at-once $(AT_ONCE) --durations .cache/durations-nightly.json
-	$(MAKE) --no-print-directory crash-nightly search chaos
+
+campaigns: $(VENV)/.full
+	$(MAKE) --no-print-directory crash-nightly
+	$(MAKE) --no-print-directory search
+	$(MAKE) --no-print-directory chaos
 	$(MAKE) --no-print-directory chaos KILLS=200 BROKERS=3
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--under kafka"
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--with kafka"

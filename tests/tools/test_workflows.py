@@ -13,6 +13,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+NIGHTLY = ROOT / ".github" / "workflows" / "nightly.yml"
 TARGET = re.compile(r"^([^\s#:=]+):(?!=)", re.MULTILINE)
 PUBLISH = "pypa/gh-action-pypi-publish"
 
@@ -50,7 +51,8 @@ def test_commands_of_ci_workflows_exist(workflow: Path) -> None:
     assert unknown_commands(workflow, (ROOT / "Makefile").read_text()) == []
     assert any(words[:1] == ["make"] for words in command_lines(workflow))
     assert all("uses" in step or "run" in step for step in steps(workflow))
-    assert all(job["timeout-minutes"] <= 90 and job["runs-on"] for job in jobs(workflow).values())
+    limit = 350 if workflow == NIGHTLY else 90
+    assert all(job["timeout-minutes"] <= limit and job["runs-on"] for job in jobs(workflow).values())
 
 
 def test_unknown_command_in_a_ci_workflow_is_detected(tmp_path: Path) -> None:
@@ -96,3 +98,26 @@ def test_release_workflow_checks_each_supported_python() -> None:
 def test_ci_workflow_tests_windows_and_macos() -> None:
     runners = {job["runs-on"] for job in jobs(ROOT / ".github" / "workflows" / "tests.yml").values()}
     assert {"windows-latest", "macos-latest", "ubuntu-latest"} <= runners
+
+
+def recipe(target: str) -> list[str]:
+    """Return the commands of a target of the Makefile."""
+    rest = (ROOT / "Makefile").read_text().partition(f"\n{target}:")[2]
+    return [line.strip() for line in rest.partition("\n\n")[0].splitlines()[1:]]
+
+
+def test_nightly_workflow_runs_each_test_and_each_campaign_without_time_budgets() -> None:
+    (tests,) = recipe("nightly-tests")
+    assert "check,smoke,full,nightly" in tests and "--budgets" not in tests
+    found = jobs(NIGHTLY)
+    assert {"run": "make nightly-tests"} in found["tests"]["steps"]
+    campaigns = [line.removeprefix("$(MAKE) --no-print-directory ") for line in recipe("campaigns")]
+    assert found["campaigns"]["strategy"]["matrix"]["campaign"] == campaigns
+    assert len(campaigns) > 10
+    whole = yaml.safe_load(NIGHTLY.read_text())
+    assert whole[True]["schedule"] and whole["permissions"] == {"contents": "read"}
+
+
+def test_nightly_workflow_installs_the_programs_that_examples_need() -> None:
+    used = " ".join(step.get("uses", "") for step in jobs(NIGHTLY)["tests"]["steps"])
+    assert all(f"setup-{name}@" in used for name in ("python", "java", "go", "node", "gradle"))
