@@ -268,7 +268,7 @@ ELSEWHERE = {
         "examples/README.md",
         "pip install . confluent-kafka pytest",
     ): "tests/wire/test_packaging.py::test_example_tests_pass_with_the_wheel",
-    ("examples/README.md", "pip install . confluent-kafka pytest django fastapi httpx"): (
+    ("examples/README.md", "pip install . confluent-kafka pytest django fastapi httpx2"): (
         "tests/wire/test_examples.py::test_python_examples_pass_or_are_skipped"
     ),
     ("examples/spark-shop/README.md", "python -m shop chaos --seed 7 --kills 6 --picture chaos.svg"): (
@@ -343,7 +343,7 @@ _BENCHMARKS = (
     "python -m benchmarks.groups",
     "python -m benchmarks.acls",
     "python -m benchmarks.pipeline reads sink small",
-    "python -m benchmarks.spark_sinks --tasks 4 --pairs 3",
+    "python -m benchmarks.spark_sinks --against kafka --bytes 100",
 )
 
 NOT_RUN = {
