@@ -269,7 +269,7 @@ ELSEWHERE = {
         "pip install . confluent-kafka pytest",
     ): "tests/wire/test_packaging.py::test_example_tests_pass_with_the_wheel",
     ("examples/README.md", "pip install . confluent-kafka pytest django fastapi httpx2"): (
-        "tests/wire/test_examples.py::test_python_examples_pass_or_are_skipped"
+        "tests/wire/test_examples.py::test_python_examples_pass"
     ),
     ("examples/spark-shop/README.md", "python -m shop chaos --seed 7 --kills 6 --picture chaos.svg"): (
         "examples/spark-shop/tests/test_chaos.py::test_kills_of_driver_executor_and_broker_lose_and_duplicate_nothing"
