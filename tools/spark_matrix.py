@@ -31,6 +31,9 @@ BEGIN, END = "<!-- matrix of versions: begin -->", "<!-- matrix of versions: end
 RECORDS: Final = 900
 KILL_AFTER: Final = 150
 """Number of committed records after which the driver is killed."""
+METRICS_BUG: Final = "at org.apache.spark.sql.kafka010.KafkaMicroBatchStream$.metrics("
+"""A line of the error by which Spark 4.1 may end a stream that was killed within a batch and started again (SPARK-57438). The batch
+is committed by then, and the next start continues."""
 LARGE_EVERY: Final = 50
 """One in this number of records is so large that tasks write its batch, and not the driver (`small_batches.MAX_RECORD_BYTES`)."""
 LARGE_BYTES: Final = 17 << 10
@@ -249,17 +252,31 @@ def _killed_and_repeated(run: Run, client: KafkaClient, log: IO[str]) -> str:
     if run.way == "cluster":
         end(run.workers[0])
         run.kills += 1
-    second = run.start(log)
-    try:
-        _wait(run, second, lambda: second.poll() is not None)
-    finally:
-        end(second)
-    if second.returncode:
-        raise Failed(f"the second start ended with {second.returncode}")
+    code = _run_to_its_end(run, log)
+    if code and _hit_metrics_bug(log):
+        code = _run_to_its_end(run, log)
+    if code:
+        raise Failed(f"the second start ended with {code}")
     numbers = sorted(int(record.value or b"") for record in client.records("out"))
     if numbers != list(range(RECORDS)):
         raise Failed(f"{len(numbers)} records, {len(set(numbers))} of them different; expected {RECORDS}")
     return "ok"
+
+
+def _run_to_its_end(run: Run, log: IO[str]) -> int | None:
+    """Start the stream and wait until it has read all records. Returns the exit code."""
+    driver = run.start(log)
+    try:
+        _wait(run, driver, lambda: driver.poll() is not None)
+    finally:
+        end(driver)
+    return driver.returncode
+
+
+def _hit_metrics_bug(log: IO[str]) -> bool:
+    """Whether Spark's Kafka source ended the stream by SPARK-57438 (`METRICS_BUG`)."""
+    log.flush()
+    return METRICS_BUG in Path(log.name).read_text()
 
 
 def _committed(client: KafkaClient) -> int:
