@@ -13,7 +13,7 @@ import click
 from ottla.cli.commands import Refused
 from ottla.cli.options import KEY_VALUE, PARTITION, PATH, asks, cluster_at
 from ottla.cli.output import note, progress, show_json
-from ottla.cli.registry_values import encodes, value_encoder
+from ottla.cli.registry_values import encodes, value_encoder, version_encoder
 
 if TYPE_CHECKING:
     from ottla.client.records.producing import TopicProducer
@@ -62,6 +62,8 @@ def command(
     transactional_id: str | None,
     is_aborted: bool,
     schema: Path | None,
+    key_schema: tuple[str, int | None] | None,
+    value_schema: tuple[str, int | None] | None,
     registry: str | None,
     bootstrap: str,
     timeout_s: float,
@@ -76,19 +78,23 @@ def command(
     _check_keys(key, key_separator, key_field)
     if is_aborted and transactional_id is None:
         raise click.UsageError("--abort ends a transaction; give --transactional-id as well")
+    if schema is not None and value_schema is not None:
+        raise click.UsageError("--schema and --value-schema exclude each other; give one of them")
     encoded = [(name, _raw(value)) for name, value in headers]
     lines = [] if is_tombstone else (_raw(value) for value in values) if values else _lines(file)
     with (
         cluster_at(bootstrap, timeout_s) as cluster,
         transaction_of(cluster.brokers, transactional_id, commit=not is_aborted) as transaction,
     ):
-        encode = value_encoder(topic, schema, registry)
+        encode_key = version_encoder("key", key_schema, registry)
+        encode = value_encoder(topic, schema, registry) if schema is not None else version_encoder("value", value_schema, registry)
         producer = TopicProducer(cluster.brokers, topic, producer=transaction)
         if is_tombstone:
-            producer.send(NewRecord(value=None, key=_raw(key or ""), headers=encoded, partition=partition))
+            producer.send(NewRecord(value=None, key=encode_key(_raw(key or "")), headers=encoded, partition=partition))
         try:
             for record_key, value in _pairs(lines, key, key_separator, key_field):
-                producer.send(NewRecord(value=encode(value), key=record_key, headers=encoded, partition=partition))
+                encoded_key = None if record_key is None else encode_key(record_key)
+                producer.send(NewRecord(value=encode(value), key=encoded_key, headers=encoded, partition=partition))
         except _LineRefused as refused:
             if transaction is not None:
                 raise Refused(f"{refused.message}; the transaction was aborted") from None

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
-from ottla.cli.options import PATH, READY_FILE_VARIABLE
+from ottla.cli.options import PATH, READY_FILE_VARIABLE, Checked
 
 if TYPE_CHECKING:
     from ottla.client import ConsumedRecord
@@ -23,6 +24,8 @@ DEFAULT_REGISTRY: Final = "http://127.0.0.1:8081"
 REGISTRY_VARIABLE: Final = "OTTLA_SCHEMA_REGISTRY"
 USER_VARIABLE: Final = "OTTLA_SCHEMA_REGISTRY_USER"
 """The environment variable with the registry's ``USER:PASSWORD``. An option would show the password to other users."""
+MAX_VERSION_DIGITS: Final = 9
+"""Maximum number of digits of a version, so that it fits four bytes. Longer numbers belong to the subject's name."""
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -43,9 +46,29 @@ def decodes(command: C) -> C:
     return click.option("--decode", is_flag=True, help="Decode keys and values in a schema registry's format to JSON.")(command)
 
 
+def subject_and_version(text: str) -> tuple[str, int | None]:
+    """Parse ``SUBJECT:VERSION``, or ``SUBJECT``, for which the version is None: the latest. Raises `BadArgument`."""
+    subject, colon, version = text.rpartition(":")
+    if not (colon and version.isascii() and version.isdigit() and len(version) <= MAX_VERSION_DIGITS):
+        subject, version = text, ""
+    if not subject:
+        raise BadArgument(f"{text!r} is not SUBJECT or SUBJECT:VERSION, as in orders-value or orders-value:2")
+    return subject, int(version) if version else None
+
+
+SUBJECT_VERSION: Final = Checked("schema", subject_and_version)
+
+
 def encodes(command: C) -> C:
-    """Add the options of a command that encodes values."""
+    """Add the options of a command that encodes keys and values."""
     command = _with_registry(command)
+    for part in ("value", "key"):
+        command = click.option(
+            f"--{part}-schema",
+            type=SUBJECT_VERSION,
+            metavar="SUBJECT[:V]",
+            help=f"Encode {part}s, which are JSON, by a schema of the registry (default: the subject's latest version).",
+        )(command)
     return click.option(
         "--schema",
         type=PATH,
@@ -89,12 +112,22 @@ def record_filter(conditions: tuple[Condition, ...], registry: str | None, *, de
     return RecordFilter(conditions, document)
 
 
+def version_encoder(part: str, chosen: tuple[str, int | None] | None, registry: str | None) -> Callable[[bytes], bytes]:
+    """Return a function that encodes keys or values by the schema of a subject's version; without one they are unchanged. Errors
+    name the ``part``. Raises `ClientError`."""
+    if chosen is None:
+        return lambda text: text
+    from ottla.client.schema_registry import encoding
+
+    return encoding.version_encoder(_client(registry), *chosen, part=part)[1].encode
+
+
 def value_encoder(topic: str, schema: Path | None, registry: str | None) -> Callable[[bytes], bytes]:
     """Register the schema in a file, and return a function that encodes values; without a file values are unchanged. Raises
     `Refused` and `ClientError`."""
     if schema is None:
         return lambda value: value
-    from ottla.client.schema_registry.encoding import RegistryEncoder, kind_of
+    from ottla.client.schema_registry.encoding import kind_of, registering_encoder
     from ottla.client.schema_registry.registry_client import subject_of
 
     kind = kind_of(schema)
@@ -102,7 +135,7 @@ def value_encoder(topic: str, schema: Path | None, registry: str | None) -> Call
         text = schema.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"cannot read {schema}: {getattr(error, 'strerror', None) or error}") from None
-    return RegistryEncoder(_client(registry), subject_of(topic), text, kind).encode
+    return registering_encoder(_client(registry), subject_of(topic), text, kind).encode
 
 
 def _client(registry: str | None) -> RegistryClient:

@@ -74,6 +74,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["produce", "t", "--key", "k", "--key-separator", ":"], "exclude each other"),
         (["produce", "t", "--key-separator", ""], "must not be empty"),
         (["group", "reset", "g"], "2 ottla group reset: --to is missing"),
+        (["produce", "t", "--schema", "a.avsc", "--value-schema", "s"], "--schema and --value-schema exclude each other"),
+        (["produce", "t", "--value-schema", ":1"], "':1' is not SUBJECT or SUBJECT:VERSION"),
         (["group", "delete-offsets", "g"], "2 ottla group delete-offsets: --topic is missing"),
         (["group", "delete-offsets", "g", "--topic", "t:-1"], "'-1' is not a partition"),
         (["group", "reset", "g", "--to", "end", "--topic", "t:x"], "'x' is not a partition"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from typing import Any, cast, get_args
 from urllib.parse import urlsplit
@@ -24,12 +23,10 @@ from ottla.console.paging import ROWS_SHOWN
 from ottla.console.registered_values import RegistryValues
 from ottla.control.command import CommandRefused
 from ottla.registry.compatibility import LEVELS
-from ottla.registry.errors import RegistryError
 from tests.console.asking import asked_with
 from tests.console.test_actions import FakeClient
-from tests.registry.stored import StoredRegistry, record
+from tests.registry.stored import URL, StoredRegistry, record
 
-URL = "http://127.0.0.1:8081"
 HOSTILE = "<img src=x>/a b#?\u202e"
 
 
@@ -42,20 +39,13 @@ class Site:
         self.unsupported: tuple[str, ...] = ()
         """Beginnings of paths that the registry does not support."""
         self._values = RegistryValues(lambda: registry)
-        self._lock = threading.Lock()
 
     def ask(self, who: str, url: str, body: bytes | None, headers: Any, *, method: str | None = None) -> HttpResponse:
         target = url.removeprefix(URL)
         self.asked.append(target)
         if self.unsupported and target.startswith(self.unsupported):
             return HttpResponse(405, "Method Not Allowed", b"no such method")
-        sent = method or ("GET" if body is None else "POST")
-        try:
-            with self._lock:
-                answer = self.stored.ask(sent, target, None if body is None else json.loads(body))
-        except RegistryError as error:
-            return HttpResponse(error.status, "", json.dumps({"error_code": error.code, "message": str(error)}).encode())
-        return HttpResponse(200, "OK", msgspec.json.encode(answer))
+        return self.stored.http(who, url, body, headers, method=method)
 
     def page(self, page: Callable[[Asked], dict[str, Any]], **query: str) -> dict[str, Any]:
         asked = msgspec.structs.replace(asked_with(query), registered=self._values)
@@ -278,8 +268,48 @@ def test_equivalent_command_of_a_schema_action_has_no_secret(
     assert (shown in effects["command"], "very secret" in str(effects)) == (True, False)
 
 
+def test_preview_of_an_encoded_record_shows_its_schemas_and_the_command(site: Site) -> None:
+    site.stored.register("k", '"string"')
+    site.stored.register("v", order("id"))
+    schemas_of = {"key_schema": {"subject": "k"}, "value_schema": {"subject": "v", "version": 1}}
+    preview = site.preview("produce", topic="orders", key='"a"', value='{"id": 1}', **schemas_of)
+    assert list(preview["columns"]) == ["part", "subject", "version", "schema id", "type", "bytes"]
+    assert preview["rows"] == [["key", "k", 1, 1, "AVRO", 7], ["value", "v", 1, 2, "AVRO", 6]]
+    assert preview["confirmed"] == {
+        name: {"subject": subject, "version": 1} for name, subject in zip(schemas_of, "kv", strict=True)
+    }
+    text = """ottla produce --key '"a"' --value '{"id": 1}' --key-schema k:1 --value-schema v:1 --registry"""
+    assert preview["command"] == f"{text} {URL} orders"
+    tombstone = site.preview("produce", topic="orders", key='"a"', value=None, **schemas_of)
+    assert ([row[0] for row in tombstone["rows"]], "--value-schema" in tombstone["command"]) == (["key"], False)
+    without_key = site.preview("produce", topic="orders", value='{"id": 1}', **schemas_of)
+    assert ([row[0] for row in without_key["rows"]], "--key-schema" in without_key["command"]) == (["value"], False)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"value": '{"id": "x"}', "value_schema": {"subject": "v"}}, "a value does not match the schema"),
+        ({"value": "", "value_schema": {"subject": "v"}}, "a value is not JSON"),
+        ({"value": "v", "key": "1", "key_schema": {"subject": "k"}}, "a key does not match the schema"),
+        ({"value": "v", "key": "a", "key_schema": {"subject": "k"}}, "a key is not JSON"),
+        ({"value": "{}", "value_schema": {"subject": "v", "version": 9}}, "has no version 9 of subject 'v'"),
+        ({"value": "{}", "value_schema": {"subject": "../v"}}, "has no version of subject '../v'"),
+        ({"value": "{}", "value_schema": {"subject": ""}}, "expected a text of length >= 1"),
+        ({"value": "{}", "value_schema": {"subject": "v", "version": 2**31}}, "expected a whole number"),
+    ],
+)
+def test_record_that_does_not_fit_its_schema_is_refused_in_one_line(site: Site, record: dict[str, Any], message: str) -> None:
+    site.stored.register("k", '"string"')
+    site.stored.register("v", order("id"))
+    assert message in site.refusal("produce", topic="orders", **record)
+
+
 def test_schema_action_without_a_registry_is_refused() -> None:
     with pytest.raises(CommandRefused, match="this console has no schema registry"):
         carried_out("set-compatibility", b'{"level": "NONE"}', lambda: cast(Any, FakeClient()), [], is_preview=True)
+    encoded = b'{"topic": "t", "value": "1", "value_schema": {"subject": "v"}}'
+    with pytest.raises(CommandRefused, match="this console has no schema registry"):
+        carried_out("produce", encoded, lambda: cast(Any, FakeClient()), [], is_preview=False)
     with pytest.raises(CommandRefused, match="this console has no schema registry"):
         schemas.schemas(asked_with())

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ottla import Broker
-from ottla.client.schema_registry.registry_client import Registry, RegistryClient
-from tests.console.test_acting_in_browser import CONFIRM, choose, confirm, dialog
+from ottla.client.schema_registry.registry_client import PROTOBUF, Registry, RegistryClient
+from tests.console.test_acting_in_browser import CONFIRM, choose, command, confirm, dialog
 from tools.browser import Browser
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.xdist_group("browser")]
@@ -66,16 +66,17 @@ def test_schema_is_registered_changed_and_deleted_in_the_browser(opened: Browser
     dialog(opened, "delete-schema-version")
     confirm(opened)
     opened.wait_for_text("Version 2 of subject orders-value was deleted.")
-    opened.wait("[...document.querySelectorAll('button')].some((one) => one.innerText === 'delete this version permanently')")
-    dialog(opened, "delete-schema-version")
+    opened.wait("document.querySelector('[data-act=delete-schema-version]')?.innerText === 'delete this version permanently'")
+    opened.click("[data-act=delete-schema-version]")
     confirm(opened)
     opened.wait_for_text("Version 2 of subject orders-value was deleted permanently.")
     opened.wait("document.body.dataset.page === 'schemas' && document.querySelector('#live tbody a[href*=orders]')")
     opened.click("#live tbody a[href*=orders]")
-    for said in ("Subject orders-value was deleted.", "Subject orders-value was deleted permanently."):
-        dialog(opened, "delete-subject")
+    for how in ("", " permanently"):
+        opened.wait(f"document.querySelector('[data-act=delete-subject]')?.innerText === 'delete the subject{how}'")
+        opened.click("[data-act=delete-subject]")
         confirm(opened)
-        opened.wait_for_text(said)
+        opened.wait_for_text(f"Subject orders-value was deleted{how}.")
     opened.wait("document.body.dataset.page === 'schemas' && document.body.dataset.draws > 0")
     opened.wait("!document.querySelector('#live tbody a[href*=orders]')")
 
@@ -94,3 +95,33 @@ def test_hostile_subjects_and_schemas_are_shown_as_text_in_the_browser(opened: B
     opened.wait_for_text("was deleted.")
     assert opened.script("return document.querySelectorAll('img').length") == 0
     assert opened.script("return window.harmed") is None
+
+
+def test_record_is_encoded_by_schemas_in_the_browser(opened: Browser, registry_broker: Broker, client: RegistryClient) -> None:
+    registry_broker.create_topic("orders", 1)
+    client.register("orders-key", '"string"')
+    client.register("orders-value", PAYMENT, PROTOBUF)
+    opened.show("topic?name=orders")
+    dialog(opened, "produce")
+    suggested = "[...document.querySelectorAll('#values-valueSchema option')].map((one) => one.value).join()"
+    opened.wait(f"{suggested} === 'orders-key,orders-value'")
+    opened.write("#act-valueSchema", "orders-value:1")
+    opened.write("#act-value", '{"cents": "x"}')
+    opened.wait_for_text("a value does not match the schema")
+    opened.write("#act-value", '{"cents": 125}')
+    opened.write("#act-key", '"a"')
+    opened.write("#act-keySchema", "orders-key")
+    opened.wait("document.querySelectorAll('#act .preview tbody tr').length === 2")
+    options = f"--key-schema orders-key:1 --value-schema orders-value:1 --registry {registry_broker.schema_registry_url}"
+    assert command(opened) == f"""ottla produce --key '"a"' --value '{{"cents": 125}}' {options} orders"""
+    confirm(opened)
+    opened.wait_for_text("The record was written to orders:0 at offset 0.")
+    opened.click("#notice a")
+    opened.wait("document.body.dataset.page === 'messages'")
+    opened.wait_for_text('{"cents":"125"}')
+    opened.show("topic?name=orders")
+    dialog(opened, "produce")
+    opened.write("#act-value", "plain")
+    assert command(opened) == "ottla produce --value plain orders"
+    assert opened.script("return document.querySelectorAll('#act .preview tbody tr').length") == 0
+    opened.press("ESCAPE")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
+from ottla.client.security.http_client import HttpResponse
 from ottla.registry.errors import RegistryError
 from ottla.registry.formats.types import identity
 from ottla.registry.records import RegistryRecord
@@ -48,12 +52,26 @@ class ListLog:
         return state
 
 
+URL = "http://127.0.0.1:8081"
+
+
 class StoredRegistry:
     """A client of a registry without a broker or HTTP."""
 
     def __init__(self) -> None:
         self.log = ListLog()
         self.routes = Routes(self.log)  # type: ignore[arg-type]
+        self._lock = threading.Lock()
+
+    def http(self, who: str, url: str, body: bytes | None, headers: Any, *, method: str | None = None) -> HttpResponse:
+        """Replace `http_client.ask` in `registry_client`, for a registry at `URL`. Threads may call it."""
+        sent = method or ("GET" if body is None else "POST")
+        try:
+            with self._lock:
+                answer = self.ask(sent, url.removeprefix(URL), None if body is None else json.loads(body))
+        except RegistryError as error:
+            return HttpResponse(error.status, "", json.dumps({"error_code": error.code, "message": str(error)}).encode())
+        return HttpResponse(200, "OK", msgspec.json.encode(answer))
 
     def ask(self, method: str, target: str, body: Any = None) -> Any:
         """Return the response. Raises `RegistryError`."""

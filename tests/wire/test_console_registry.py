@@ -11,7 +11,7 @@ import pytest
 
 from ottla import Broker
 from ottla.cli.registry_values import registry_of
-from ottla.client.schema_registry.encoding import RegistryEncoder
+from ottla.client.schema_registry.encoding import registering_encoder
 from ottla.client.schema_registry.registry_client import AVRO, Registry, RegistryClient
 from ottla.client.security.client_config import Secret
 from tests.wire.test_console import values
@@ -29,7 +29,7 @@ def test_console_message_page_shows_values_decoded_with_the_schema_registry(secu
         token = broker.schema_registry_token
         assert (token is not None) == (security is not None)
         client = RegistryClient(Registry(broker.schema_registry_url, token=Secret(token or "")))
-        encode = RegistryEncoder(client, "orders-value", SCHEMA, AVRO).encode
+        encode = registering_encoder(client, "orders-value", SCHEMA, AVRO).encode
         broker.produce("orders", [encode(b'{"id": 1}'), b"\0\0\0\3\xe7unknown", "text"])
         page = values(broker, "messages", topic="orders")
         found = {record["offset"]: record["value"] for record in page["records"]}
@@ -51,7 +51,7 @@ def stopped(process: subprocess.Popen[str]) -> str:
 def test_console_command_decodes_values_with_a_schema_registry() -> None:
     with Broker(schema_registry=True) as broker:
         broker.create_topic("orders", 1)
-        encode = RegistryEncoder(RegistryClient(Registry(broker.schema_registry_url)), "orders-value", SCHEMA, AVRO).encode
+        encode = registering_encoder(RegistryClient(Registry(broker.schema_registry_url)), "orders-value", SCHEMA, AVRO).encode
         broker.produce("orders", [encode(b'{"id": 1}'), encode(b'{"id": 2}')])
         process = served(broker, "--schema-registry", broker.schema_registry_url)
         assert process.stdout is not None

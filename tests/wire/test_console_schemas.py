@@ -8,13 +8,16 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ottla import Broker
+from ottla.cli import main
+from ottla.client.schema_registry.decoding import RegistryDecoder
 from ottla.client.schema_registry.registry_admin import RegistryAdmin
-from ottla.client.schema_registry.registry_client import Registry, RegistryClient
+from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, Registry, RegistryClient
 from ottla.client.security.client_config import Connecting, Secret
 from ottla.console.elsewhere import console_server
 from tests.wire.test_console_elsewhere import TIMEOUT_S, Site
@@ -80,6 +83,68 @@ def test_console_registers_and_deletes_schemas_as_its_commands_do(broker: Broker
             assert (row["is_deleted"], row["version"]) == (True, 2)
             way("delete-subject", subject=subject, is_permanent=True)
             assert site.refusal("subject", name=subject)[0] == 404
+
+
+SCHEMAS = {
+    AVRO: SCHEMA,
+    JSON: '{"type": "object", "properties": {"id": {"type": "integer"}}}',
+    PROTOBUF: 'syntax = "proto3"; message Order { int64 id = 1; }',
+}
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_console_produces_encoded_records_as_its_command_does(
+    broker: Broker, kind: str, unique: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = RegistryClient(Registry(broker.schema_registry_url))
+    key, subject = unique("key"), unique("a:b")
+    client.register(key, '"string"')
+    client.register(subject, SCHEMAS[kind], kind)
+    schemas_of: dict[str, Any] = {"key_schema": {"subject": key}, "value_schema": {"subject": subject}}
+    with elsewhere(broker, broker.schema_registry_url) as site:
+        topic = unique("encoded")
+        broker.create_topic(topic, 1)
+        record = {"topic": topic, "key": '"ü"', "value": '{"id": 7}', **schemas_of}
+        site.act("produce", **record)
+        _, shown = preview(site, "produce", **record)
+        assert main(shlex.split(shown["command"])[1:]) == 0, capsys.readouterr()
+        first, second = broker.records(topic)
+        assert (first.key, first.value) == (second.key, second.value)
+        decoder = RegistryDecoder(client)
+        decoded = [decoder.decode(part) for part in (first.key, first.value)]
+        assert [found.value for found in decoded if found] == ["ü", {"id": "7" if kind == PROTOBUF else 7}]
+        status, refused = preview(site, "produce", **{**record, "value": '{"id": "x"}'})
+        assert (status, "a value does not match the schema" in refused["error"]) == (409, True)
+        assert site.request("POST", "/console/actions/produce", json.dumps({**record, "value": "{"})).status == 409
+        assert len(broker.records(topic)) == 2, "a refused record is not written"
+
+
+def test_produce_command_encodes_keys_and_values_by_registered_schemas(
+    broker: Broker, unique: Callable[[str], str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    client = RegistryClient(Registry(broker.schema_registry_url))
+    topic, key, value = unique("lines"), unique("key"), unique("value")
+    broker.create_topic(topic, 1)
+    client.register(key, '"long"')
+    client.register(value, SCHEMA)
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"id": 1}\n{"id": 2}\n')
+    common = ["--bootstrap", broker.bootstrap, "--registry", broker.schema_registry_url]
+    schemas_of = ["--key-schema", f"{key}:1", "--value-schema", value]
+    assert main(["produce", topic, "--file", str(lines), "--key-field", "id", *schemas_of, *common]) == 0, capsys.readouterr()
+    assert main(["produce", topic, "--key", "3", "--null-value", *schemas_of, *common]) == 0, capsys.readouterr()
+    decoder = RegistryDecoder(client)
+    found = [[decoder.decode(part) for part in (record.key, record.value)] for record in broker.records(topic)]
+    assert [[one and one.value for one in pair] for pair in found] == [[1, {"id": 1}], [2, {"id": 2}], [3, None]]
+    capsys.readouterr()
+    assert main(["produce", topic, "--key", "x", "--value", "{}", "--key-schema", key, *common]) == 2
+    assert capsys.readouterr().err.startswith("ottla: a key is not JSON")
+    assert main(["produce", topic, "--value", '{"id": 1.5}', "--value-schema", value, *common]) == 2
+    said = capsys.readouterr().err
+    assert ("a value does not match the schema" in said, said.count("\n")) == (True, 1)
+    assert main(["produce", topic, "--value", "{}", "--value-schema", "nope", *common]) == 2
+    assert "has no version of subject 'nope'" in capsys.readouterr().err
+    assert len(broker.records(topic)) == 3
 
 
 def test_read_only_console_shows_schemas_and_refuses_their_actions(broker: Broker, unique: Callable[[str], str]) -> None:

@@ -2,7 +2,7 @@
 
 - `avro_expansion`: refuses Avro schemas that decode few bytes to very many objects.
 - `decoding`: decodes values to JSON-like values.
-- `encoding`: encodes JSON values by a schema, and registers it.
+- `encoding`: encodes JSON values by a registered schema, or registers a schema first.
 - `framing`: Confluent's wire format.
 - `protobuf_messages`: messages of a Protobuf schema of a registry.
 - `references`: the schemas to which a schema refers, in order of dependency.

@@ -1,4 +1,4 @@
-"""Encodes JSON values in Confluent's wire format, by a schema that it registers."""
+"""Encodes JSON values in Confluent's wire format, by a registered schema."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ import json
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, Final
+from urllib.parse import urljoin
 
 from ottla.client.errors import ClientError
 from ottla.client.schema_registry.decoding import FORMATS, missing_library, parsed_avro
 from ottla.client.schema_registry.framing import framed
+from ottla.client.schema_registry.registry_admin import RegistryAdmin, SubjectVersion
 from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, RegisteredSchema, RegistryClient
 
 KINDS: Final = {".avsc": AVRO, ".proto": PROTOBUF, ".json": JSON}
 """The schema type for each extension of a schema file."""
+VALUE: Final = "value"
 Write = Callable[[Any], bytes]
+"""Encodes a JSON-like value. May raise any exception for a value that does not match the schema."""
 
 
 def kind_of(file: PurePath) -> str:
@@ -30,29 +34,56 @@ def kind_of(file: PurePath) -> str:
 
 
 class RegistryEncoder:
-    """Encodes values by a schema. The constructor registers the schema under a subject, and raises `ClientError`."""
+    """Encodes values by a registered schema. The constructor raises `ClientError` for a schema that cannot be used. ``part`` is
+    ``value`` or ``key``, for errors."""
 
-    def __init__(self, client: RegistryClient, subject: str, text: str, kind: str) -> None:
-        self.schema_id = client.register(subject, text, kind)
+    def __init__(self, client: RegistryClient, schema_id: int, schema: RegisteredSchema, part: str = VALUE) -> None:
+        self._schema_id, self._part = schema_id, part
         try:
-            self._write = _writer(client, self.schema_id, RegisteredSchema(text=text, kind=kind))
+            self._write = _writer(client, schema_id, schema)
+        except ClientError:
+            raise
         except ImportError as error:
-            raise missing_library(kind, error) from None
+            raise missing_library(schema.kind, error) from None
+        except Exception as error:
+            # The libraries raise many types of exceptions for a schema that they cannot read.
+            what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise ClientError(f"schema {schema_id} of the registry cannot be read ({what})") from None
 
     def encode(self, text: bytes) -> bytes:
         """Encode a JSON text. Raises `ClientError`."""
         try:
-            value = json.loads(text)
+            value = json.loads(text, parse_constant=_not_json)
         except (ValueError, RecursionError) as error:
-            raise ClientError(f"a value is not JSON ({error}): {_shown(text)}") from None
+            raise ClientError(f"a {self._part} is not JSON ({error}): {_shown(text)}") from None
         try:
-            return framed(self.schema_id, self._write(value))
-        except ClientError:
-            raise
+            return framed(self._schema_id, self._write(value))
         except Exception as error:
             # The libraries raise many types of exceptions for a value that does not match the schema.
             reason = " ".join(f"{error}".split())[:200] or type(error).__name__
-            raise ClientError(f"a value does not match the schema ({reason}): {_shown(text)}") from None
+            raise ClientError(f"a {self._part} does not match the schema ({reason}): {_shown(text)}") from None
+
+
+def registering_encoder(client: RegistryClient, subject: str, text: str, kind: str) -> RegistryEncoder:
+    """Register a schema under a subject, and return its encoder. Raises `ClientError`."""
+    return RegistryEncoder(client, client.register(subject, text, kind), RegisteredSchema(text=text, kind=kind))
+
+
+def version_encoder(
+    client: RegistryClient, subject: str, version: int | None, *, part: str = VALUE
+) -> tuple[SubjectVersion, RegistryEncoder]:
+    """Return a version of a subject, by default the latest, with its encoder. Raises `ClientError`."""
+    admin = RegistryAdmin(client)
+    found = admin.version(subject, version)
+    if found is None:
+        what = "version" if version is None else f"version {version}"
+        raise ClientError(f"the registry at {admin.url} has no {what} of subject {subject!r}; register the schema first")
+    return found, RegistryEncoder(client, found.id, found.schema, part)
+
+
+def _not_json(constant: str) -> None:
+    """Refuse NaN and Infinity, which Python's parser accepts."""
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _writer(client: RegistryClient, schema_id: int, schema: RegisteredSchema) -> Write:
@@ -61,29 +92,45 @@ def _writer(client: RegistryClient, schema_id: int, schema: RegisteredSchema) ->
 
         return ProtobufMessages(schema_id, client).written
     if schema.kind == JSON:
-        return _json_writer(schema)
+        return _json_writer(schema, client)
+    return _avro_writer(schema, client)
+
+
+def _avro_writer(schema: RegisteredSchema, client: RegistryClient) -> Write:
     from fastavro import schemaless_writer
+    from fastavro.validation import validate
 
     parsed = parsed_avro(schema, client, {})
 
     def write(value: Any) -> bytes:
+        datum = _with_bytes(value)
+        # The writer itself cuts fractions, and writes integers that are too large for the type.
+        validate(datum, parsed)
         out = io.BytesIO()
-        schemaless_writer(out, parsed, _with_bytes(value), strict_allow_default=True)
+        schemaless_writer(out, parsed, datum, strict_allow_default=True)
         return out.getvalue()
 
     return write
 
 
-def _json_writer(schema: RegisteredSchema) -> Write:
+def _json_writer(schema: RegisteredSchema, client: RegistryClient) -> Write:
     from jsonschema.validators import Draft7Validator, validator_for
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT7
 
     loaded = json.loads(schema.text)
-    validator = validator_for(loaded, default=Draft7Validator)(loaded)
+    base = loaded.get("$id", "") if isinstance(loaded, dict) else ""
+    # A registry without the function to retrieve a document never connects to the hosts of URIs in a schema.
+    documents: Registry[Any] = Registry()
+    for name, one in client.referenced(schema).items():
+        resource = Resource.from_contents(json.loads(one.text), default_specification=DRAFT7)
+        documents = documents.with_resources([(uri, resource) for uri in {name, urljoin(base, name)}])
+    validator = validator_for(loaded, default=Draft7Validator)(loaded, registry=documents)
 
     def write(value: Any) -> bytes:
         error = next(validator.iter_errors(value), None)
         if error is not None:
-            raise ClientError(f"a value does not match the schema at {error.json_path}: {error.message[:200]}")
+            raise ValueError(f"at {error.json_path}: {error.message}")
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
     return write

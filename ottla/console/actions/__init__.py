@@ -3,6 +3,7 @@ registry.
 
 - `action`: what an action is, the preview that the user confirms, and the result.
 - `configs`: sets and unsets configs of topics, brokers and groups.
+- `encoded_parts`: encodes the key and the value of a produced record by schemas of the registry.
 - `groups`: resets and deletes the offsets of a group, and deletes groups.
 - `produce_arguments`: the arguments of the ``ottla produce`` command that writes a record.
 - `records`: produces a record, and deletes records.

@@ -15,6 +15,7 @@ from ottla.client.records.record import NewRecord
 from ottla.client.records.transactional_producer import transaction_of
 from ottla.client.wording import counted
 from ottla.console.actions.action import Connections, Effects, Name, Offset, Partition, named, option, shortened
+from ottla.console.actions.encoded_parts import COLUMNS, EncodedPart, SchemaChoice, encoded_part, schema_options
 from ottla.console.actions.produce_arguments import produce_arguments
 
 MAX_HEADERS: Final = 100
@@ -33,11 +34,17 @@ class InTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Write one record. A value of None is a tombstone. Without a partition the key selects it, as in Java's producer."""
+    """Write one record. A value of None is a tombstone. Without a partition the key selects it, as in Java's producer.
+
+    With ``key_schema`` or ``value_schema`` the key or value is JSON, which is encoded by the schema. A page confirms the versions
+    that the preview has shown, so that `run` uses them.
+    """
 
     topic: Name
     value: str | None
     key: str | None = None
+    key_schema: SchemaChoice | None = None
+    value_schema: SchemaChoice | None = None
     headers: Annotated[list[Header], msgspec.Meta(max_length=MAX_HEADERS)] = []
     partition: Partition | None = None
     transaction: InTransaction | None = None
@@ -47,14 +54,25 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         warning = ""
         if self.transaction is not None:
             warning = f"the current producer of transactional id {self.transaction.id}, if there is one, is fenced"
-        command, problem = self._command()
+        parts = self._encoded(to)
+        used = {name: part.used for name, part in parts.items() if part.used is not None}
+        command, problem = self._command(used.get("key_schema"), used.get("value_schema"), to)
         if problem:
             warning = "; ".join(filter(None, [warning, f"there is no equivalent command: {problem}"]))
-        return Effects(command=command, warning=warning)
+        return Effects(
+            command=command,
+            warning=warning,
+            columns=COLUMNS,
+            rows=[part.row for part in parts.values() if part.row],
+            confirmed=msgspec.to_builtins(used),
+        )
 
     def run(self, to: Connections) -> Effects:
         self._check()
-        record = self._record()
+        parts = self._encoded(to)
+        record = NewRecord(
+            value=parts["value_schema"].data, key=parts["key_schema"].data, headers=self._headers(), partition=self.partition
+        )
         of = self.transaction
         with transaction_of(to.brokers, None if of is None else of.id, commit=of is None or of.is_committed) as transaction:
             producer = TopicProducer(to.brokers, self.topic, producer=transaction)
@@ -62,13 +80,15 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             producer.flush()
         return self._written(producer)
 
-    def _record(self) -> NewRecord:
-        return NewRecord(
-            value=None if self.value is None else self.value.encode(),
-            key=None if self.key is None else self.key.encode(),
-            headers=[(header.name, header.value.encode()) for header in self.headers],
-            partition=self.partition,
-        )
+    def _encoded(self, to: Connections) -> dict[str, EncodedPart]:
+        """Return the bytes of key and value by the parameter with their schema. Raises `ClientError`."""
+        return {
+            "key_schema": encoded_part("key", self.key, self.key_schema, to),
+            "value_schema": encoded_part("value", self.value, self.value_schema, to),
+        }
+
+    def _headers(self) -> list[tuple[str, bytes | None]]:
+        return [(header.name, header.value.encode()) for header in self.headers]
 
     def _written(self, producer: TopicProducer) -> Effects:
         index = next(partition for partition, count in producer.written.items() if count)
@@ -91,13 +111,15 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.transaction is not None and not self.transaction.id:
             raise ClientError("the transactional id is empty; give one")
 
-    def _command(self) -> tuple[list[str], str]:
-        options: list[str] = []
+    def _command(
+        self, key_schema: SchemaChoice | None, value_schema: SchemaChoice | None, to: Connections
+    ) -> tuple[list[str], str]:
+        options = schema_options(key_schema, value_schema, to)
         if self.transaction is not None:
             options += option("--transactional-id", self.transaction.id)
             options += [] if self.transaction.is_committed else ["--abort"]
-        record = self._record()
-        return produce_arguments(self.topic, record.key, record.value, record.headers, record.partition, options)
+        key, value = (None if text is None else text.encode() for text in (self.key, self.value))
+        return produce_arguments(self.topic, key, value, self._headers(), self.partition, options)
 
 
 class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

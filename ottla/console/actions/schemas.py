@@ -20,9 +20,9 @@ from ottla.client.schema_registry.registry_admin import (
 from ottla.client.schema_registry.registry_client import RegisteredSchema, Registry, SchemaReference
 from ottla.client.wording import counted
 from ottla.console.actions.action import Connections, Effects, Name, shortened
+from ottla.console.actions.encoded_parts import MAX_VERSION
 from ottla.console.actions.produce_arguments import COMMAND_BYTES
 
-MAX_VERSION: Final = (1 << 31) - 1
 REASONS_SHOWN: Final = 5
 """Maximum number of reasons for an incompatibility in an error."""
 REGISTRY: Final = "the registry"

@@ -11,7 +11,8 @@ const NOTHING = { command: "", warning: "", columns: [], rows: [], more_rows: 0 
 // Returns a button that opens an action's dialog, or null in a read-only console. An action has
 // - name: its name on the server; title and confirm: the texts of the dialog and of its confirming button;
 // - fields: each with name, label, kind (text, number, long, choice, check, time), and optional value, options, hint,
-//   isRequired, and when (a function of all values that returns whether to show the field);
+//   isRequired, when (a function of all values that returns whether to show the field), and suggested (a function that passes a
+//   list of values to its argument);
 // - request: a function from the values to the parameters; isDanger: whether the confirming button is red;
 //   goes: whether to go to the page in the response.
 export function act(text, action, label = null) {
@@ -31,7 +32,7 @@ function open(action) {
   const shown = el("div", { class: "command" }, code, el("button", { type: "button", onclick: () => copy(code) }, "copy"));
   const confirm = el("button", { class: action.isDanger ? "danger" : "strong", disabled: true }, action.confirm ?? action.title);
   const cancel = el("button", { type: "button", onclick: () => dialog.close() }, "cancel");
-  const rows = [...inputs].map(([field, made]) => el("div", { class: "field" }, el("label", { for: made.id }, field.label), el("div", {}, made, hint(field))));
+  const rows = [...inputs].map(([field, made]) => el("div", { class: "field" }, el("label", { for: made.id }, field.label), el("div", {}, made, suggestions(field), hint(field))));
   const form = el("form", { onsubmit: submit, oninput: changed },
     el("h2", { id: "act-title" }, action.title), rows, refused, warning, preview,
     el("div", {}, el("span", { class: "note" }, "equivalent command"), shown), el("div", { class: "acts" }, checking, cancel, confirm));
@@ -140,7 +141,14 @@ function input(field) {
   if (field.kind === "long") return el("textarea", { ...properties, rows: field.rows ?? 4, spellcheck: "false" }, field.value ?? "");
   if (field.kind === "check") return el("input", { ...properties, type: "checkbox", checked: Boolean(field.value) });
   const kind = { number: { type: "number", min: field.min ?? 0 }, time: { type: "datetime-local", step: 0.001 } }[field.kind] ?? { spellcheck: "false" };
-  return el("input", { ...properties, ...kind, value: field.value ?? "" });
+  return el("input", { ...properties, ...kind, list: field.suggested ? `values-${field.name}` : null, value: field.value ?? "" });
+}
+
+function suggestions(field) {
+  if (!field.suggested) return null;
+  const list = el("datalist", { id: `values-${field.name}` });
+  field.suggested((values) => list.replaceChildren(...values.map((value) => el("option", { value }))));
+  return list;
 }
 
 const hint = (field) => field.hint ? el("div", { class: "note", id: `hint-${field.name}` }, field.hint) : null;

@@ -1,0 +1,149 @@
+"""Values that are encoded by schemas of a registry, which has neither a broker nor a server."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import pytest
+
+from ottla.client.errors import ClientError
+from ottla.client.schema_registry import registry_client
+from ottla.client.schema_registry.decoding import RegistryDecoder
+from ottla.client.schema_registry.encoding import registering_encoder, version_encoder
+from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, Registry, RegistryClient
+from tests.registry.stored import URL, StoredRegistry, record
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> StoredRegistry:
+    made = StoredRegistry()
+    monkeypatch.setattr(registry_client, "ask", made.http)
+    return made
+
+
+@pytest.fixture
+def client(stored: StoredRegistry) -> RegistryClient:
+    return RegistryClient(Registry(URL))
+
+
+AVRO_TYPES = json.dumps(
+    record("Order", "id:long", "small:int=0", 'note:string=""', "price:double=0", "is_paid:boolean=false", 'raw:bytes=""')
+)
+JSON_TYPES = json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]})
+PROTOBUF_TYPES = 'syntax = "proto3"; message Order { int64 id = 1; }'
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "value", "expected"),
+    [
+        (AVRO, '"string"', "a", "a"),
+        (AVRO, AVRO_TYPES, {"id": 2**62, "price": 1, "raw": {"base64": "AAE="}}, None),
+        (JSON, JSON_TYPES, {"id": 7, "more": [1]}, {"id": 7, "more": [1]}),
+        (PROTOBUF, PROTOBUF_TYPES, {"id": 7}, {"id": "7"}),
+    ],
+)
+def test_encoded_value_is_decoded_to_the_same_value(
+    client: RegistryClient, stored: StoredRegistry, kind: str, schema: str, value: Any, expected: Any
+) -> None:
+    stored.register("s", schema, schemaType=kind)
+    version, encoder = version_encoder(client, "s", None)
+    found = RegistryDecoder(client).decode(encoder.encode(json.dumps(value).encode()))
+    assert found is not None
+    assert (version.version, found.schema_id) == (1, 1)
+    expected = expected or {"small": 0, "note": "", "is_paid": False, **value}
+    assert found.value == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "text", "reason"),
+    [
+        (AVRO, AVRO_TYPES, '{"id": 1.5}', "does not match the schema"),
+        (AVRO, AVRO_TYPES, '{"id": true}', "does not match the schema"),
+        (AVRO, AVRO_TYPES, '{"id": 1, "small": 2147483648}', "does not match the schema"),
+        (AVRO, AVRO_TYPES, '{"id": 9223372036854775808}', "does not match the schema"),
+        (AVRO, AVRO_TYPES, '{"id": 1, "unknown": 1}', "does not match the schema"),
+        (AVRO, AVRO_TYPES, "null", "does not match the schema"),
+        (AVRO, AVRO_TYPES, '{"id": 1, "raw": "text"}', "does not match the schema"),
+        (AVRO, AVRO_TYPES, "{}", "does not match the schema"),
+        (AVRO, AVRO_TYPES, '{"id": 1', "is not JSON"),
+        (AVRO, AVRO_TYPES, '{"id": 1, "price": NaN}', "is not JSON"),
+        (JSON, "{}", "[Infinity]", "is not JSON"),
+        (JSON, JSON_TYPES, '{"id": "x"}', "at $.id: 'x' is not of type 'integer'"),
+        (JSON, JSON_TYPES, "{}", "at $: 'id' is a required property"),
+        (JSON, "{}", '"\\ud800"', "does not match the schema"),
+        (JSON, "false", "1", "does not match the schema"),
+        (PROTOBUF, PROTOBUF_TYPES, '{"id": "x"}', "does not match the schema"),
+        (PROTOBUF, PROTOBUF_TYPES, '{"no": 1}', "does not match the schema"),
+        (PROTOBUF, PROTOBUF_TYPES, "[1]", "does not match the schema"),
+        (JSON, "{}", "[" * 100_000, "is not JSON"),
+        (AVRO, '"string"', "", "is not JSON"),
+    ],
+)
+def test_value_that_does_not_fit_the_schema_is_refused_in_one_line(
+    client: RegistryClient, kind: str, schema: str, text: str, reason: str
+) -> None:
+    encoder = registering_encoder(client, "s", schema, kind)
+    with pytest.raises(ClientError) as caught:
+        encoder.encode(text.encode())
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith("a value ")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_chosen_version_encodes_the_value_and_errors_name_the_key(client: RegistryClient, stored: StoredRegistry) -> None:
+    stored.ask("PUT", "/config", {"compatibility": "NONE"})
+    stored.register("s", '"string"')
+    stored.register("s", '"long"')
+    assert version_encoder(client, "s", 1)[1].encode(b'"a"') == b"\0\0\0\0\1\2a"
+    version, encoder = version_encoder(client, "s", None, part="key")
+    assert (version.version, encoder.encode(b"1")) == (2, b"\0\0\0\0\2\2")
+    with pytest.raises(ClientError, match="a key does not match the schema"):
+        encoder.encode(b'"a"')
+
+
+@pytest.mark.parametrize(
+    ("subject", "version", "message"), [("s", 7, "has no version 7 of subject 's'"), ("t", None, "no version of")]
+)
+def test_unknown_version_of_a_subject_cannot_encode(
+    client: RegistryClient, stored: StoredRegistry, subject: str, version: int | None, message: str
+) -> None:
+    stored.register("s", '"string"')
+    with pytest.raises(ClientError, match=message):
+        version_encoder(client, subject, version)
+
+
+def test_values_are_encoded_by_schemas_with_references(client: RegistryClient, stored: StoredRegistry) -> None:
+    stored.register("customer", json.dumps(record("Customer", "name:string")))
+    order = {**record("Order"), "fields": [{"name": "by", "type": "Customer"}]}
+    stored.register("order", order, references=[{"name": "Customer", "subject": "customer", "version": 1}])
+    value = {"by": {"name": "a"}}
+    _, encoder = version_encoder(client, "order", None)
+    found = RegistryDecoder(client).decode(encoder.encode(json.dumps(value).encode()))
+    assert found is not None and found.value == value
+    with pytest.raises(ClientError, match="does not match the schema"):
+        encoder.encode(b'{"by": {"name": 1}}')
+
+
+@pytest.mark.parametrize("base", ["", "http://a/order.json"])
+def test_json_schema_is_validated_with_its_references(client: RegistryClient, stored: StoredRegistry, base: str) -> None:
+    stored.register("customer", '{"type": "string"}', schemaType=JSON)
+    order = {"properties": {"by": {"$ref": "customer.json"}}, **({"$id": base} if base else {})}
+    references = [{"name": "customer.json", "subject": "customer", "version": 1}]
+    stored.register("order", order, schemaType=JSON, references=references)
+    _, encoder = version_encoder(client, "order", None)
+    assert encoder.encode(b'{"by": "a"}').endswith(b'{"by":"a"}')
+    with pytest.raises(ClientError, match=r"at \$\.by: 1 is not of type 'string'"):
+        encoder.encode(b'{"by": 1}')
+
+
+def test_json_schema_with_an_unknown_uri_opens_no_connection(client: RegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: Any, **__: Any) -> None:
+        raise AssertionError("a schema must not make ottla connect to a host")
+
+    encoder = registering_encoder(client, "s", '{"properties": {"a": {"$ref": "http://127.0.0.1:1/x.json"}}}', JSON)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(ClientError, match=r"does not match the schema \(.*127\.0\.0\.1:1/x\.json"):
+        encoder.encode(b'{"a": 1}')
