@@ -7,10 +7,10 @@ from typing import Any
 from ottla.arguments import BadArgument
 
 
-def pattern(expression: str) -> Any:
+def pattern(expression: str, *, is_utf8: bool = False) -> Any:
     """Compile a regular expression with RE2, whose matching takes linear time: Python's own ``re`` may take exponential time.
 
-    Raises `BadArgument`.
+    The expression matches bytes; with ``is_utf8`` it matches characters in UTF-8. Raises `BadArgument`.
     """
     try:
         import re2
@@ -19,7 +19,7 @@ def pattern(expression: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     # LATIN1 matches byte by byte, because keys and values need not be UTF-8.
-    options.encoding = re2.Options.Encoding.LATIN1
+    options.encoding = re2.Options.Encoding.UTF8 if is_utf8 else re2.Options.Encoding.LATIN1
     try:
         return re2.compile(expression.encode("utf-8", "surrogateescape"), options)
     except re2.error as error:

@@ -4,6 +4,7 @@
 - `decoding`: decodes values to JSON-like values.
 - `encoding`: encodes JSON values by a registered schema, or registers a schema first.
 - `framing`: Confluent's wire format.
+- `json_validation`: validates values by a JSON Schema.
 - `protobuf_messages`: messages of a Protobuf schema of a registry.
 - `references`: the schemas to which a schema refers, in order of dependency.
 - `registry_admin`: lists subjects and versions, registers and deletes schemas, and sets compatibility levels.

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, Final
-from urllib.parse import urljoin
 
 from ottla.client.errors import ClientError
 from ottla.client.schema_registry.decoding import FORMATS, missing_library, parsed_avro
@@ -114,21 +113,13 @@ def _avro_writer(schema: RegisteredSchema, client: RegistryClient) -> Write:
 
 
 def _json_writer(schema: RegisteredSchema, client: RegistryClient) -> Write:
-    from jsonschema.validators import Draft7Validator, validator_for
-    from referencing import Registry, Resource
-    from referencing.jsonschema import DRAFT7
+    # Imported here, because jsonschema is a library of the extra ``ottla[registry]``.
+    from ottla.client.schema_registry.json_validation import validator
 
-    loaded = json.loads(schema.text)
-    base = loaded.get("$id", "") if isinstance(loaded, dict) else ""
-    # A registry without the function to retrieve a document never connects to the hosts of URIs in a schema.
-    documents: Registry[Any] = Registry()
-    for name, one in client.referenced(schema).items():
-        resource = Resource.from_contents(json.loads(one.text), default_specification=DRAFT7)
-        documents = documents.with_resources([(uri, resource) for uri in {name, urljoin(base, name)}])
-    validator = validator_for(loaded, default=Draft7Validator)(loaded, registry=documents)
+    checked = validator(schema, client.referenced(schema))
 
     def write(value: Any) -> bytes:
-        error = next(validator.iter_errors(value), None)
+        error = next(checked.iter_errors(value), None)
         if error is not None:
             raise ValueError(f"at {error.json_path}: {error.message}")
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -147,3 +147,52 @@ def test_json_schema_with_an_unknown_uri_opens_no_connection(client: RegistryCli
     monkeypatch.setattr(socket, "create_connection", connect)
     with pytest.raises(ClientError, match=r"does not match the schema \(.*127\.0\.0\.1:1/x\.json"):
         encoder.encode(b'{"a": 1}')
+
+
+EXPONENTIAL = "^(a+)+$"
+META = "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": EXPONENTIAL}, "a" * 40 + "!"),
+        ({"$schema": META, "items": {"$schema": META, "pattern": EXPONENTIAL}}, ["a" * 40 + "!"]),
+        ({"$schema": META, "properties": {"next": {"$ref": "#"}, "a": {"pattern": EXPONENTIAL}}}, {"next": {"a": "a" * 40 + "!"}}),
+        ({"propertyNames": {"pattern": EXPONENTIAL}}, {"a" * 40 + "!": 1}),
+        ({"patternProperties": {EXPONENTIAL: {}}, "additionalProperties": False}, {"a" * 40 + "!": 1}),
+        ({"patternProperties": {"^x": {"type": "string"}}}, {"x": 1}),
+        ({"additionalProperties": {"type": "string"}}, {"x": 1}),
+        ({"pattern": "^.{3}$"}, "äö"),
+    ],
+)
+def test_expressions_of_a_json_schema_take_linear_time(client: RegistryClient, schema: Any, value: Any) -> None:
+    encoder = registering_encoder(client, "s", json.dumps(schema), JSON)
+    with pytest.raises(ClientError, match="a value does not match the schema"):
+        encoder.encode(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": "^.{3}$"}, "äöü"),
+        ({"patternProperties": {"^x": {}}, "properties": {"a": {}}, "additionalProperties": False}, {"x1": 1, "a": 2}),
+        ({"additionalProperties": True}, {"b": 1}),
+        ({"properties": {"$schema": {"type": "string"}}}, {"$schema": "a"}),
+    ],
+)
+def test_values_that_match_a_json_schema_are_written(client: RegistryClient, schema: Any, value: Any) -> None:
+    written = registering_encoder(client, "s", json.dumps(schema), JSON).encode(json.dumps(value).encode())
+    assert json.loads(written[5:]) == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"pattern": "^(?=x)"}, "is not a regular expression of RE2"),
+        ({"allOf": [{"patternProperties": {"a": {}}}, {"unevaluatedProperties": False}]}, "are not supported"),
+    ],
+)
+def test_json_schema_that_cannot_be_checked_in_linear_time_is_refused(client: RegistryClient, schema: Any, reason: str) -> None:
+    with pytest.raises(ClientError, match=reason):
+        registering_encoder(client, "s", json.dumps(schema), JSON).encode(b'"x"')

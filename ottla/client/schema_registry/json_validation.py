@@ -1,0 +1,88 @@
+"""Validates values by a registered JSON Schema. The module needs the package jsonschema.
+
+A schema of a registry may be hostile. Its regular expressions are RE2's, which take linear time: an expression of Python's ``re``
+may take exponential time, in which no other thread of the process runs. A URI in a schema never causes a request to its host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import Draft7Validator, extend, validator_for
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT7
+
+from ottla.client.records.expressions import pattern
+from ottla.client.schema_registry.registry_client import RegisteredSchema
+
+DIALECT: Final = "$schema"
+
+
+def validator(schema: RegisteredSchema, referenced: Mapping[str, RegisteredSchema]) -> Any:
+    """Return jsonschema's validator of a schema, with the schemas to which it refers by reference name. Raises the exceptions of
+    jsonschema for a schema that is invalid, and ValueError for one that cannot be checked in linear time."""
+    root = json.loads(schema.text)
+    chosen = validator_for(root, default=Draft7Validator)
+    base = root.get("$id", "") if isinstance(root, dict) else ""
+    # A registry without a function that retrieves documents never connects to a host.
+    documents: Registry[Any] = Registry()
+    for name, one in referenced.items():
+        resource = Resource.from_contents(json.loads(one.text), default_specification=DRAFT7)
+        _prepare(resource.contents)
+        documents = documents.with_resources([(uri, resource) for uri in {name, urljoin(base, name)}])
+    _prepare(root)
+    keywords = {"pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional_properties}
+    return extend(chosen, keywords)(root, registry=documents)
+
+
+def _prepare(document: Any) -> None:
+    """Remove each ``$schema``, because at these places the library would continue with its own keywords instead of those below."""
+    pending: list[Any] = [document]
+    names: set[str] = set()
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            if isinstance(one.get(DIALECT), str):
+                del one[DIALECT]
+            names.update(one)
+            pending.extend(one.values())
+        elif isinstance(one, list):
+            pending.extend(one)
+    if {"patternProperties", "unevaluatedProperties"} <= names:
+        # The library evaluates the expressions for unevaluatedProperties itself.
+        raise ValueError("patternProperties and unevaluatedProperties in one schema are not supported")
+
+
+def _matches(expression: str, text: str) -> bool:
+    return pattern(expression, is_utf8=True).search(text.encode()) is not None
+
+
+def _pattern(of: Any, expression: str, value: Any, schema: Any) -> Iterator[ValidationError]:
+    if of.is_type(value, "string") and not _matches(expression, value):
+        yield ValidationError(f"{value!r} does not match {expression!r}")
+
+
+def _pattern_properties(of: Any, patterns: dict[str, Any], value: Any, schema: Any) -> Iterator[ValidationError]:
+    if not of.is_type(value, "object"):
+        return
+    for expression, subschema in patterns.items():
+        for name, one in value.items():
+            if _matches(expression, name):
+                yield from of.descend(one, subschema, path=name, schema_path=expression)
+
+
+def _additional_properties(of: Any, allowed: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    if not of.is_type(value, "object"):
+        return
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name, one in value.items():
+        if name in known or any(_matches(expression, name) for expression in patterns):
+            continue
+        if of.is_type(allowed, "object"):
+            yield from of.descend(one, allowed, path=name)
+        elif not allowed:
+            yield ValidationError(f"the property {name!r} is not in the schema")
