@@ -22,7 +22,7 @@ REQUESTS: Final = 8
 SHOWN_CHARACTERS: Final = 200_000
 """Maximum number of characters of a schema that are shown."""
 USERS_SHOWN: Final = 20
-"""Maximum number of schemas that are shown as users of a version."""
+"""Maximum number of schemas that are shown as users of a version, and of versions with each of these schemas."""
 
 
 def schemas(asked: Asked) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _formatted(version: SubjectVersion) -> str:
 
 def _users(admin: RegistryAdmin, version: SubjectVersion) -> dict[str, Any]:
     ids = admin.users(version.subject, version.version)
-    users = [{"id": number, "versions": admin.places(number)} for number in ids[:USERS_SHOWN]]
+    users = [{"id": number, "versions": admin.places(number)[:USERS_SHOWN]} for number in ids[:USERS_SHOWN]]
     return {"users": users, "more_users": len(ids) - len(users)}
 
 

@@ -119,6 +119,18 @@ def test_subject_page_shows_schema_references_users_and_versions(site: Site) -> 
     assert site.page(schemas.subject, name="customer-value", version="2")["shown"]["is_deleted"]
 
 
+def test_subject_page_shows_the_first_users_of_a_version(site: Site) -> None:
+    site.stored.register("customer", json.dumps(record("Customer")))
+    text = {**record("Order"), "fields": [{"name": "by", "type": "Customer"}]}
+    references = [{"name": "Customer", "subject": "customer", "version": 1}]
+    for number in range(schemas.USERS_SHOWN + 5):
+        site.stored.register(f"same-{number:02}", text, references=references)
+        site.stored.register("other", {**text, "doc": str(number)}, references=references)
+    shown = site.page(schemas.subject, name="customer")["shown"]
+    assert (len(shown["users"]), shown["more_users"]) == (schemas.USERS_SHOWN, 6)
+    assert [len(user["versions"]) for user in shown["users"]] == [schemas.USERS_SHOWN, *[1] * (schemas.USERS_SHOWN - 1)]
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
