@@ -255,6 +255,8 @@ def test_hostile_subject_is_quoted_in_paths_and_commands(site: Site) -> None:
         site.preview("delete-subject", subject=name)["command"]
         == f"curl -X DELETE {URL}/subjects/%3Cimg%20src%3Dx%3E%2Fa%20b%23%3F"
     )
+    site.act("register-schema", subject="..", text='"int"')
+    assert site.preview("delete-subject", subject="..")["command"] == f"curl -X DELETE --path-as-is {URL}/subjects/.."
     assert "is not a subject" in site.refusal("register-schema", subject=HOSTILE, text='"int"')
 
 

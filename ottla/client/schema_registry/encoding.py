@@ -6,7 +6,7 @@ import base64
 import binascii
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, R
 KINDS: Final = {".avsc": AVRO, ".proto": PROTOBUF, ".json": JSON}
 """The schema type for each extension of a schema file."""
 VALUE: Final = "value"
+SHOWN_CHARACTERS: Final = 60
+"""Maximum number of characters of a value in an error."""
 Write = Callable[[Any], bytes]
 """Encodes a JSON-like value. May raise any exception for a value that does not match the schema."""
 
@@ -97,19 +99,31 @@ def _writer(client: RegistryClient, schema_id: int, schema: RegisteredSchema) ->
 
 def _avro_writer(schema: RegisteredSchema, client: RegistryClient) -> Write:
     from fastavro import schemaless_writer
-    from fastavro.validation import validate
+    from fastavro.validation import ValidationError, validate
 
     parsed = parsed_avro(schema, client, {})
 
     def write(value: Any) -> bytes:
         datum = _with_bytes(value)
         # The writer itself cuts fractions, and writes integers that are too large for the type.
-        validate(datum, parsed)
+        try:
+            validate(datum, parsed)
+        except ValidationError as error:
+            raise ValueError(_in_words(error.errors)) from None
         out = io.BytesIO()
         schemaless_writer(out, parsed, datum, strict_allow_default=True)
         return out.getvalue()
 
     return write
+
+
+def _in_words(errors: Sequence[Any]) -> str:
+    """Return the text of fastavro's errors without types of Python. For a union, there is an error for each of its schemas."""
+    first = errors[0]
+    kinds = [error.schema for error in errors if error.field == first.field]
+    names = [(kind.get("name") or kind.get("type")) if isinstance(kind, dict) else kind for kind in kinds]
+    found = json.dumps(first.datum, ensure_ascii=False, default=lambda data: {"base64": base64.b64encode(data).decode()})
+    return f"{first.field or 'the value'} is {found[:SHOWN_CHARACTERS]}, expected {' or '.join(map(str, names))}"
 
 
 def _json_writer(schema: RegisteredSchema, client: RegistryClient) -> Write:
@@ -140,4 +154,4 @@ def _with_bytes(value: Any) -> Any:
 
 
 def _shown(text: bytes) -> str:
-    return text[:60].decode(errors="replace")
+    return text[:SHOWN_CHARACTERS].decode(errors="replace")

@@ -201,6 +201,9 @@ def _effects(registry: Registry, change: ChangeRequest, *, warning: str = "", **
         problem = f"there is no equivalent command: the schema has more than {COMMAND_BYTES >> 10} KiB"
         return Effects(warning="; ".join(filter(None, [warning, problem])), **shown)
     curl = ["-X", change.method]
+    if {".", ".."}.intersection(change.path.partition("?")[0].split("/")):
+        # By default, curl removes such parts of a path.
+        curl.append("--path-as-is")
     if registry.token.text:
         curl += ["--oauth2-bearer", "TOKEN"]
     elif registry.user:

@@ -59,12 +59,14 @@ def test_encoded_value_is_decoded_to_the_same_value(
 @pytest.mark.parametrize(
     ("kind", "schema", "text", "reason"),
     [
-        (AVRO, AVRO_TYPES, '{"id": 1.5}', "does not match the schema"),
+        (AVRO, AVRO_TYPES, '{"id": 1.5}', "does not match the schema (Order.id is 1.5, expected long)"),
         (AVRO, AVRO_TYPES, '{"id": true}', "does not match the schema"),
         (AVRO, AVRO_TYPES, '{"id": 1, "small": 2147483648}', "does not match the schema"),
         (AVRO, AVRO_TYPES, '{"id": 9223372036854775808}', "does not match the schema"),
         (AVRO, AVRO_TYPES, '{"id": 1, "unknown": 1}', "does not match the schema"),
-        (AVRO, AVRO_TYPES, "null", "does not match the schema"),
+        (AVRO, AVRO_TYPES, "null", "does not match the schema (the value is null, expected Order)"),
+        (AVRO, '["null", "long"]', '"x"', 'does not match the schema (the value is "x", expected null or long)'),
+        (AVRO, '{"type": "array", "items": "string"}', '[{"base64": "AAE="}]', 'is {"base64": "AAE="}, expected string'),
         (AVRO, AVRO_TYPES, '{"id": 1, "raw": "text"}', "does not match the schema"),
         (AVRO, AVRO_TYPES, "{}", "does not match the schema"),
         (AVRO, AVRO_TYPES, '{"id": 1', "is not JSON"),
