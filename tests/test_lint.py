@@ -19,6 +19,7 @@ OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "t
 OUTSIDE_OF = {
     "ottla/broker/loop/env.py": {"time", "os", "socket", "uuid"},
     "ottla/broker/loop/local_sockets.py": {"socket"},
+    "ottla/broker/network/tls_alerts.py": {"os"},
     "ottla/http/http_requests.py": {"socket", "time"},
     "ottla/http/http_server.py": {"socket", "threading"},
     "ottla/storage/real_filesystem.py": {"os"},

@@ -101,16 +101,21 @@ def _tokens(count: int) -> bytes:
     return token + VERSIONS * count
 
 
-@pytest.mark.parametrize("which", ["none", "strange"])
-def test_client_without_a_trusted_certificate_is_disconnected(broker: SecuredBroker, which: str) -> None:
+@pytest.mark.parametrize(
+    ("which", "alert"), [("none", r"(?i)alert.(certificate.required|handshake.failure)"), ("strange", r"(?i)alert.unknown.ca")]
+)
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_client_without_a_trusted_certificate_gets_the_alert_that_says_so(
+    broker: SecuredBroker, which: str, alert: str, version: ssl.TLSVersion
+) -> None:
     context = broker.context(None if which == "none" else broker.strange)
+    context.minimum_version = context.maximum_version = version
     with (
         connected(broker, "SSL") as raw,
-        pytest.raises((OSError, AssertionError)),
+        pytest.raises(ssl.SSLError, match=alert),
         context.wrap_socket(raw, server_hostname="localhost") as channel,
     ):
-        channel.sendall(VERSIONS)
-        read_response(channel)
+        channel.recv(1)
     oracle.wait_for(
         "the broker logs the refusal",
         lambda: [line["reason"] for line in broker.logged() if line["event"] == "tls_handshake_failed"],
@@ -196,3 +201,46 @@ def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched
     with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == b"x" * 300_000
     assert handshakes.count == 0
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_asyncio_and_uvloop_send_the_alert_of_each_failed_handshake(new_loop: Any, broker: SecuredBroker) -> None:
+    """Of connections that begin at the same time, those of TLS 1.2 get the alert, those of TLS 1.3 are served."""
+    files = {"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange}
+    settings = BrokerConfig({**files, "ssl.enabled.protocols": "TLSv1.3"})
+    context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
+    handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
+
+    async def connect(address: tuple[str, int], version: ssl.TLSVersion) -> str:
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode, trusting.maximum_version = False, ssl.CERT_NONE, version
+        try:
+            _, writer = await asyncio.open_connection(*address, ssl=trusting)
+        except ssl.SSLError as error:
+            return str(error.reason)
+        writer.close()
+        return "served"
+
+    async def drop(address: tuple[str, int]) -> str:
+        _, writer = await asyncio.open_connection(*address)
+        writer.transport.abort()
+        return "dropped"
+
+    async def run() -> list[str]:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: TlsHandshake(context, handshakes, lambda transport: Echo()), "127.0.0.1", 0
+        )
+        address = server.sockets[0].getsockname()
+        clients = [
+            one
+            for _ in range(20)
+            for one in (connect(address, ssl.TLSVersion.TLSv1_2), drop(address), connect(address, ssl.TLSVersion.TLSv1_3))
+        ]
+        ended = await asyncio.gather(*clients)
+        server.close()
+        return ended
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        outcomes = runner.run(asyncio.wait_for(run(), TIMEOUT_S))
+    assert outcomes == ["TLSV1_ALERT_PROTOCOL_VERSION", "dropped", "served"] * 20
+    assert not context.starting

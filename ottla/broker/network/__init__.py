@@ -17,6 +17,7 @@
 - `secured`: how the clients of one listener with TLS or SASL connect and authenticate.
 - `throttle`: mutes a connection while its client is throttled.
 - `tls`: the TLS context of a listener, and the handshakes of accepted connections.
+- `tls_alerts`: sends the TLS alert of a failed handshake.
 - `wait_committed`: delays the responses of coordinators until the records they depend on are committed (below the high watermark).
 - `within_quotas`: handles requests while there are quotas, and throttles clients that exceed a quota.
 """

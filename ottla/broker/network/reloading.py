@@ -15,6 +15,7 @@ from ottla.broker.config.security import TlsSettings, tls_settings
 from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.tls import server_context
+from ottla.broker.network.tls_alerts import ServerContext
 from ottla.security.tls.distinguished_name import MalformedCertificate, alternative_names_of, subject_of
 from ottla.security.tls.validity import doubt_of, validity_of
 
@@ -62,7 +63,7 @@ class ReloadedTls:
                 hint = f"set listener.name.{self._listener.lower()}.ssl.keystore.location to load another certificate"
                 log.warning("certificate_check_failed", listener=self._listener, subject=subject, reason=doubt, hint=hint)
 
-    def _load(self, config: BrokerConfig) -> tuple[TlsSettings, ssl.SSLContext]:
+    def _load(self, config: BrokerConfig) -> tuple[TlsSettings, ServerContext]:
         try:
             settings = tls_settings(config, self._listener, self._protocol, self._secret)
             self._check_identity(config, settings)

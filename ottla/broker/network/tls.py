@@ -17,6 +17,7 @@ from ottla.addresses import client_address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.security import TLS_VERSIONS, TlsSettings
 from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.network.tls_alerts import Below, ServerContext
 from ottla.security.tls.cipher_suites import CipherSuiteError, enable
 from ottla.security.tls.key_stores import KeyMaterial
 
@@ -36,9 +37,9 @@ _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-def server_context(settings: TlsSettings) -> ssl.SSLContext:
+def server_context(settings: TlsSettings) -> ServerContext:
     """The TLS context of a listener. Raises `ConfigError`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     versions = [_VERSIONS[name] for name in TLS_VERSIONS if name in settings.protocols]
     try:
         versions = enable(context, settings.cipher_suites, versions)
@@ -156,7 +157,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        context: ssl.SSLContext,
+        context: ServerContext,
         handshakes: Handshakes,
         connection_of: Callable[[asyncio.Transport], asyncio.BufferedProtocol | None],
         is_watched: Callable[[], bool] = lambda: False,
@@ -170,6 +171,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._handshakes = handshakes
         self._connection_of = connection_of
         self._is_lost = False
+        self._below: Below | None = None
         self._early = bytearray()
         # A memoryview: asyncio's TLS writes the second record into a slice of the buffer, and a slice of a bytearray is a copy.
         self._buffer = memoryview(bytearray(EARLY_BYTES))
@@ -197,6 +199,8 @@ class TlsHandshake(asyncio.BufferedProtocol):
     def _begin(self, raw: asyncio.Transport, data: bytes) -> None:
         """Begin the handshake. ``data`` are bytes of the client that were already read."""
         loop = asyncio.get_running_loop()
+        self._below = Below(raw)
+        self._context.starting.append(self._below)
         starting = loop.start_tls(
             raw,
             self,
@@ -215,15 +219,22 @@ class TlsHandshake(asyncio.BufferedProtocol):
         try:
             waiter: asyncio.Future[Any] = starting.send(None)
         except StopIteration as ended:
-            self._handshakes.end(raw)
+            self._end(raw)
             self._done(ended.value)
         except (OSError, ssl.SSLError) as error:
-            self._handshakes.end(raw)
+            self._end(raw)
             self._handshakes.failed(self._peer, _described(error))
             if isinstance(error, ssl.SSLError):
                 self._count_failure()
         else:
             waiter.add_done_callback(lambda _: self._drive(raw, starting))
+
+    def _end(self, raw: asyncio.Transport) -> None:
+        self._handshakes.end(raw)
+        if self._below is not None:
+            self._below.transport = None
+            if self._below in self._context.starting:
+                self._context.starting.remove(self._below)
 
     def _done(self, transport: asyncio.Transport | None) -> None:
         if transport is None or self._is_lost or transport.is_closing():
