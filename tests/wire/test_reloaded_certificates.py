@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import trustme
 
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.errors import Code
@@ -18,6 +20,8 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.broker.network.test_reloading import named
+from tests.client.security.certificates import pem_of, store
+from tests.support.either_broker import EITHER
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_until
 from tests.wire.secured import SecuredBroker
@@ -35,25 +39,36 @@ class Running(NamedTuple):
     secured: tuple[str, int]
 
 
-@pytest.fixture(params=["ottla", pytest.param("kafka", marks=pytest.mark.java)])
-def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
-    first = tmp_path / "first.pem"
+@contextmanager
+def running(kind: str, directory: Path, more: Mapping[str, str]) -> Iterator[Running]:
+    first = directory / "first.pem"
     first.write_bytes(named(1, "localhost"))
-    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(first)}
-    if request.param == "ottla":
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(first), **more}
+    if kind == "ottla":
         listeners = "PLAINTEXT://localhost:0,SSL://localhost:0"
-        own = SecuredBroker(tmp_path, {**settings, "listeners": listeners, "ssl.client.auth": "none", "ssl.key.password": ""})
-        yield Running(tmp_path, own.listening["PLAINTEXT"], own.address("SSL"))
-        own.close()
+        given = {"ssl.client.auth": "none", "ssl.key.password": "", **settings, "listeners": listeners}
+        own = SecuredBroker(directory, given)
+        try:
+            yield Running(directory, own.listening["PLAINTEXT"], own.address("SSL"))
+        finally:
+            own.close()
         return
     port = free_port()
-    kafka = ApacheKafka(tmp_path / "kafka", settings=settings, listeners={"SSL": port})
+    kafka = ApacheKafka(directory / "kafka", settings=settings, listeners={"SSL": port})
     try:
         kafka.start()
     except Unavailable as missing:
         pytest.skip(f"Apache Kafka: {missing}")
-    yield Running(tmp_path, kafka.bootstrap, ("127.0.0.1", port))
-    kafka.stop()
+    try:
+        yield Running(directory, kafka.bootstrap, ("127.0.0.1", port))
+    finally:
+        kafka.stop()
+
+
+@pytest.fixture(params=EITHER)
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
+    with running(request.param, tmp_path, {}) as broker:
+        yield broker
 
 
 class Admin:
@@ -130,3 +145,40 @@ def test_key_stores_are_reloaded_for_one_listener_of_one_broker(broker: Running)
     assert admin.alter("ssl.allow.dn.changes", "true") == "INVALID_REQUEST"
     # The config names a listener that the broker does not have.
     assert admin.alter("listener.name.internal.ssl.keystore.location", "/tmp/test.jks") == "NONE"
+
+
+def is_accepted(broker: Running, certificate: str) -> bool:
+    """Whether the broker answers a client with this certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.load_cert_chain(certificate)
+    raw = RawClient(f"{broker.secured[0]}:{broker.secured[1]}").socket
+    try:
+        with context.wrap_socket(raw, server_hostname="localhost") as connection:
+            return answers(connection)
+    except ssl.SSLError:
+        return False
+
+
+@pytest.mark.parametrize("kind", EITHER)
+def test_client_of_a_new_authority_is_accepted_after_its_certificate_is_added_to_the_trust_store(kind: str, tmp_path: Path) -> None:
+    old, new = trustme.CA(), trustme.CA()
+    of_old, of_new = (
+        store(tmp_path / f"client-{number}.pem", pem_of(authority.issue_cert("client.invalid", common_name="client")))
+        for number, authority in enumerate((old, new))
+    )
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(old.cert_pem.bytes())
+    location = f"{OF_SSL}ssl.truststore.location"
+    given = {"ssl.client.auth": "required", "ssl.truststore.type": "PEM", "ssl.truststore.location": str(trusted)}
+    with running(kind, tmp_path, given) as broker:
+        admin = Admin(broker)
+        assert is_accepted(broker, of_old) and not is_accepted(broker, of_new)
+        trusted.write_bytes(old.cert_pem.bytes() + new.cert_pem.bytes())
+        assert admin.alter(location, str(trusted)) == "NONE"
+        wait_until(lambda: is_accepted(broker, of_new))
+        assert is_accepted(broker, of_old)
+        trusted.write_bytes(new.cert_pem.bytes())
+        assert admin.alter(location, str(trusted)) == "NONE"
+        wait_until(lambda: not is_accepted(broker, of_old))
+        assert is_accepted(broker, of_new)

@@ -17,21 +17,14 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from tests.pages.blocks import block
 from tests.wire.secured_clients import ways
-from tests.wire.secured_clients.programs import PROGRAMS, go_program, java_program
+from tests.wire.secured_clients.programs import PROGRAMS, PYTHON_BLOCKS, go_program, java_program, run_documented
 from tests.wire.secured_clients.ways import WAYS, Clients, Way
 
 pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 NODE = PROGRAMS.parent.parent.parent / "examples" / "node"
 TIMEOUT_S = 300
-PYTHON_BLOCKS = {
-    "confluent-kafka": "from confluent_kafka import Consumer, Producer",
-    "kafka-python": "from kafka import KafkaConsumer, KafkaProducer",
-    "aiokafka": "import asyncio",
-}
-"""First lines of the documented programs, by client."""
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +62,7 @@ def printed(broker: Broker, *command: str, **environment: str) -> str:
 
 @pytest.mark.parametrize("client", PYTHON_BLOCKS)
 def test_documented_python_clients_commit_and_read_on_a_secured_broker(clients: Clients, client: str) -> None:
-    program = block(("docs/security-in-tests.md", PYTHON_BLOCKS[client])).text
-    exec(program, {"broker": clients, "__name__": "block"})
+    run_documented(client, clients)
     assert [record.value for record in clients.broker.records("orders")] == [b"paid"]
 
 

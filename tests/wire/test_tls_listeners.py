@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +16,26 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.testing.security.client_configs import CLIENTS, ClientCredentials, properties
 from tests.support.either_broker import EITHER
 from tests.support.waiting import wait_until
-from tests.wire.tls_listeners import BY_CERTIFICATE, BY_PASSWORD, CIPHER, OTHER_CIPHER, PASSWORD, TOPICS, Running, running
+from tests.wire.secured_clients.programs import PYTHON_BLOCKS, go_program, java_program, run_documented
+from tests.wire.tls_listeners import (
+    BY_CERTIFICATE,
+    BY_PASSWORD,
+    CIPHER,
+    OTHER_CIPHER,
+    PASSWORD,
+    STORE_PASSWORD,
+    TOPICS,
+    Running,
+    running,
+)
 
 pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 CALL_S = 60
+PROGRAM_S = 300
 TLS_1_2, TLS_1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
@@ -123,3 +139,43 @@ def test_listener_of_one_cipher_suite_negotiates_only_this_suite(broker: Running
             negotiated(broker, "SUITE", versions, ciphers)
     # Another listener lets the client choose the other suite.
     assert negotiated(broker, "OLDER", ciphers=OTHER_CIPHER) == ("TLSv1.2", OTHER_CIPHER)
+
+
+class OfStores:
+    """The configurations of clients of the listener STORE."""
+
+    def __init__(self, broker: Running) -> None:
+        self._broker = broker
+
+    def client_config(self, client: str, user: str = BY_CERTIFICATE) -> dict[str, Any]:
+        """Return a client's configuration, with PKCS12 stores if the client can read them."""
+        files = self._broker.certificates
+        pem = ClientCredentials(
+            bootstrap=self._broker.listening["STORE"], protocol="SSL", trusted=Path(files.trusted), own=Path(files.own)
+        )
+        config = CLIENTS[client](pem)
+        if client == "confluent":
+            del config["ssl.certificate.location"], config["ssl.key.location"]
+            config |= {"ssl.keystore.location": files.own_store, "ssl.keystore.password": STORE_PASSWORD}
+        if client == "java":
+            for store, file in (("keystore", files.own_store), ("truststore", files.trusted_store)):
+                config |= {f"ssl.{store}.type": "PKCS12", f"ssl.{store}.location": file, f"ssl.{store}.password": STORE_PASSWORD}
+            config["ssl.key.password"] = STORE_PASSWORD
+        return config
+
+
+@pytest.mark.parametrize("client", [*PYTHON_BLOCKS, "franz-go", "sarama", pytest.param("java", marks=pytest.mark.java)])
+def test_stock_clients_commit_and_read_on_a_listener_with_pkcs12_stores(broker: Running, client: str, tmp_path: Path) -> None:
+    clients = OfStores(broker)
+    if client in PYTHON_BLOCKS:
+        run_documented(client, clients)
+        return
+    if client == "java":
+        file = tmp_path / "client.properties"
+        file.write_text(properties(clients.client_config("java")))
+        command = [*java_program(), str(file)]
+    else:
+        command = [*go_program(client), json.dumps(clients.client_config(client))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "paid"

@@ -132,7 +132,7 @@ def running(kind: str, directory: Path) -> Iterator[Running]:
     start = _ottla if kind == "ottla" else _kafka
     with start(directory / kind, settings_of(certificates)) as listening:
         with KafkaClient(listening["PLAINTEXT"]) as client:
-            for topic in TOPICS.values():
+            for topic in ("orders", *TOPICS.values()):
                 client.create_topic(topic, 1)
         acls = BrokerAcls(lambda: KafkaClient(listening["PLAINTEXT"]))
         acls.add(*(Acl(user, "all", topic=topic) for user, topic in TOPICS.items()))

@@ -126,6 +126,23 @@ def test_equal_pkcs12_store_does_not_replace_the_tls_context(tmp_path: Path) -> 
     assert lines == [] and listener.tls.context is first
 
 
+def test_changed_trust_store_replaces_the_tls_context_and_an_unusable_one_does_not(tmp_path: Path) -> None:
+    location, store = "listener.name.in.ssl.truststore.location", tmp_path / "trusted"
+    authorities = [pem(certificate(common_name(name))) for name in ("first", "second")]
+    store.write_bytes(authorities[0])
+    listener = Listener(tmp_path, ssl_client_auth="required", ssl_truststore_type="PEM", ssl_truststore_location=str(store))
+    assert listener.first.cert_store_stats()["x509"] == 1
+    dynamic = {location: str(store)}
+    store.write_bytes(b"".join(authorities))
+    listener.live_config.check(dynamic, dynamic)
+    listener.live_config.set_dynamic(dynamic, dynamic)
+    both = listener.tls.context
+    assert both is not listener.first and both.cert_store_stats()["x509"] == 2
+    store.write_bytes(b"junk")
+    assert "ssl.truststore.location" in refused(lambda: listener.live_config.check(dynamic, dynamic))
+    assert listener.tls.context is both
+
+
 def test_unusable_key_store_is_refused_and_the_previous_store_is_kept(listener: Listener) -> None:
     begin = "Validation of dynamic config update of SSLFactory failed: "
     dynamic = {LOCATION: "/gone"}

@@ -1,17 +1,35 @@
-"""Compiled programs of this folder. A test is skipped if a compiler is missing."""
+"""The programs of this folder and of docs/security-in-tests.md. A test is skipped if a compiler is missing."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 import pytest
 
+from tests.pages.blocks import block
 from tools import go, java_programs, kafka
 from tools.kafka import Unavailable
 
 PROGRAMS: Final = Path(__file__).parent
+PYTHON_BLOCKS: Final = {
+    "confluent-kafka": "from confluent_kafka import Consumer, Producer",
+    "kafka-python": "from kafka import KafkaConsumer, KafkaProducer",
+    "aiokafka": "import asyncio",
+}
+"""First lines of the programs of docs/security-in-tests.md, by client."""
+
+
+class Configured(Protocol):
+    """What a documented program uses of its ``broker``."""
+
+    def client_config(self, client: str, user: str) -> dict[str, Any]: ...
+
+
+def run_documented(client: str, broker: Configured) -> None:
+    """Run the program of a Python client."""
+    exec(block(("docs/security-in-tests.md", PYTHON_BLOCKS[client])).text, {"broker": broker, "__name__": "block"})
 
 
 def java_program() -> list[str]:
