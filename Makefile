@@ -84,7 +84,8 @@ conformance: $(VENV)/.full
 
 # Stock clients, tools and libraries against ottla; writes docs/compatibility.md.
 CLIENTS_TESTS := $(addprefix tests/wire/test_,clients.py retries.py consumer_groups.py shop.py pipes.py admin_tools.py \
-	admin_surface.py java_admin.py share_groups.py streams.py tools.py mirror.py examples.py mixed_cluster.py mixed_transactions.py) \
+	admin_surface.py java_admin.py share_groups.py streams.py tools.py mirror.py examples.py mixed_cluster.py mixed_transactions.py \
+	secured_programs.py reauthentication.py tls_listeners.py) \
 	tests/container/test_testcontainers.py
 compatibility: $(VENV)/.full
 	-$(PYTEST) -q $(CLIENTS_TESTS) -n $(AT_ONCE) $(SHARED) --results .cache/results.json

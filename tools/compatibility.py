@@ -46,6 +46,13 @@ CLIENTS: Mapping[str, Callable[[], str]] = {
 }
 """The clients (columns of the first table), each with a function that returns the tested version."""
 
+SECURED_CLIENTS: Mapping[str, Callable[[], str]] = {
+    **CLIENTS,
+    "sarama": partial(_required, "tests/wire/secured_clients/sarama/go.mod", r"sarama v([\d.]+)"),
+    "kafkajs": partial(_required, "examples/node/package.json", r'"kafkajs": "([\d.]+)"'),
+}
+"""The clients of the table about secured connections."""
+
 _WIRE = "tests/wire/"
 
 
@@ -98,6 +105,36 @@ FEATURES: Mapping[str, tuple[Cases, ...]] = {
 }
 """The features (rows of the first table), each with its tests."""
 
+
+def _programs(way: str) -> tuple[Cases, ...]:
+    """Select the programs that commit a transaction and read it in a group, in one way to connect."""
+    program = "test_secured_programs.py::test"
+    return (
+        Cases(f"{program}_documented_python", kind=way),
+        Cases(f"{program}_go", kind=way),
+        Cases(f"{program}_java", client="Java", kind=way),
+        Cases(f"{program}_kafkajs", client="kafkajs", kind=way),
+    )
+
+
+SECURED: Mapping[str, tuple[Cases, ...]] = {
+    "TLS without client certificates": _programs("ssl"),
+    "TLS with client certificates": _programs("mtls"),
+    "PLAIN, without and with TLS": _programs("plain"),
+    "SCRAM-SHA-256, without and with TLS": _programs("scram-sha-256"),
+    "SCRAM-SHA-512, without and with TLS": _programs("scram-sha-512"),
+    "OAUTHBEARER, without and with TLS": _programs("oauthbearer"),
+    "The client authenticates again before its session ends (KIP-368)": (
+        Cases("test_reauthentication.py::test_java", client="Java"),
+        Cases("test_reauthentication.py::test_franz_go", client="franz-go"),
+    ),
+    "The listener has a key store and a trust store in PKCS12": (Cases("test_tls_listeners.py::test_stock_clients", kind="ottla"),),
+}
+"""The secured connections (rows of the table about them), each with its tests."""
+
+TABLES = ((FEATURES, CLIENTS), (SECURED, SECURED_CLIENTS))
+"""The tables of clients: rows and columns."""
+
 OTHERS: Mapping[str, tuple[str, Callable[[], str]]] = {
     "Kafka's command line tools": ("tests/wire/test_(admin_)?tools.py", lambda: TOOLS_VERSION),
     "Kafka Streams, with the classic protocol and with KIP-1071": ("tests/wire/test_streams.py", lambda: STREAMS_VERSION),
@@ -147,11 +184,12 @@ def results_of(outcomes: Mapping[str, str]) -> Results:
     """Compute the results from the outcome of each test."""
     scores = {
         (feature, client): _score([end for test, end in outcomes.items() if any(of.are_of(test, client) for of in cases)])
-        for feature, cases in FEATURES.items()
-        for client in CLIENTS
+        for features, clients in TABLES
+        for feature, cases in features.items()
+        for client in clients
     }
     others = {name: _score([end for test, end in outcomes.items() if re.match(tests, test)]) for name, (tests, _) in OTHERS.items()}
-    versions = {name: known() for name, known in CLIENTS.items()} | {name: known() for name, (_, known) in OTHERS.items()}
+    versions = {name: known() for name, known in SECURED_CLIENTS.items()} | {name: known() for name, (_, known) in OTHERS.items()}
     return Results(versions=versions, scores=scores, others=others)
 
 
@@ -163,19 +201,30 @@ def results_on(page: str) -> Results:
     for line in page.splitlines():
         first, *cells = (cell.strip() for cell in line.strip("|").split("|"))
         if first == "version":
-            versions |= dict(zip(CLIENTS, cells, strict=True))
-        elif first in FEATURES:
-            scores |= {(first, client): cell for client, cell in zip(CLIENTS, cells, strict=True)}
+            versions |= dict(zip(SECURED_CLIENTS, cells, strict=False))
+        elif first in FEATURES or first in SECURED:
+            clients = CLIENTS if first in FEATURES else SECURED_CLIENTS
+            scores |= {(first, client): cell for client, cell in zip(clients, cells, strict=True)}
         elif first in OTHERS:
             versions[first], others[first] = cells
     return Results(versions=versions, scores=scores, others=others)
 
 
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _table(results: Results, features: Mapping[str, tuple[Cases, ...]], clients: Mapping[str, Callable[[], str]]) -> list[str]:
+    """Return the lines of a table with a row per feature and a column per client."""
+    return [
+        _row("", *clients),
+        _row(*["---"] * (len(clients) + 1)),
+        _row("version", *(results.versions.get(client, NO_TESTS) for client in clients)),
+        *(_row(feature, *(results.scores.get((feature, client), NO_TESTS) for client in clients)) for feature in features),
+    ]
+
+
 def document(results: Results) -> str:
-
-    def row(*cells: str) -> str:
-        return f"| {' | '.join(cells)} |"
-
     lines = [
         "# Compatibility",
         "",
@@ -183,18 +232,20 @@ def document(results: Results) -> str:
         "A dash means that no test uses this client for the feature, not that it fails: every version of every API is compared",
         "with Apache Kafka's responses, independently of clients ([APIs](apis.md), [conformance](conformance.md)).",
         "",
-        row("", *CLIENTS),
-        row(*["---"] * (len(CLIENTS) + 1)),
-        row("version", *(results.versions.get(client, NO_TESTS) for client in CLIENTS)),
-        *(row(feature, *(results.scores.get((feature, client), NO_TESTS) for client in CLIENTS)) for feature in FEATURES),
+        *_table(results, FEATURES, CLIENTS),
         "",
         "In the tests of compatibility, kafka-python and aiokafka use the classic group protocol.",
         "",
+        "Secured connections: each test commits a transaction and reads it in a group, except for the row about sessions",
+        "([security](security.md), [security in tests](security-in-tests.md)).",
+        "",
+        *_table(results, SECURED, SECURED_CLIENTS),
+        "",
         "Tests of other programs:",
         "",
-        row("program", "version", "tests"),
-        row(*["---"] * 3),
-        *(row(name, results.versions.get(name, NO_TESTS), results.others.get(name, NO_TESTS)) for name in OTHERS),
+        _row("program", "version", "tests"),
+        _row(*["---"] * 3),
+        *(_row(name, results.versions.get(name, NO_TESTS), results.others.get(name, NO_TESTS)) for name in OTHERS),
         "",
         "The versions of Spark that [ottla.spark](spark.md) supports are a matrix in `.github/workflows/tests.yml`. Apache Kafka",
         "4.3 and 4.4 can take over a data directory ([graduate](graduate.md)). Clients for .NET, Rust and PHP were not tested;",
