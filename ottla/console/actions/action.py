@@ -44,8 +44,8 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: dict[str, Any] = {}
 
 
-class Connections(msgspec.Struct, frozen=True, kw_only=True):
-    """The connections of an action. ``registry`` returns a client of the console's schema registry, and raises `ClientError` if the
+class ActionClients(msgspec.Struct, frozen=True, kw_only=True):
+    """The clients of an action. ``registry`` returns a client of the console's schema registry, and raises `ClientError` if the
     console has none."""
 
     brokers: BrokerConnections
@@ -55,11 +55,11 @@ class Connections(msgspec.Struct, frozen=True, kw_only=True):
 class Action(Protocol):
     """A change of the cluster with its parameters. Implementations are structs that `registry` decodes from JSON."""
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         """Return what `run` would do, without doing it. Raises `ClientError` if `run` would be refused for a known reason."""
         ...
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         """Carry out the action. Raises `ClientError`."""
         ...
 

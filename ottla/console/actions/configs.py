@@ -10,7 +10,7 @@ from ottla.client.admin.config_effects import effect_warnings, without_effect
 from ottla.client.admin.topics import ConfigKind, get_configs, set_configs
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
-from ottla.console.actions.action import Connections, Effects, Name, option
+from ottla.console.actions.action import ActionClients, Effects, Name, option
 
 Kind = Literal["topic", "broker", "group"]
 DEFAULT_NAME = "default"
@@ -30,7 +30,7 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     key: Name
     value: Name | None
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         known = {config.name: config for config in get_configs(to.brokers, ConfigKind[self.kind.upper()], self.name)}
         config = known.get(self.key)
         if config is None and self.name:
@@ -59,7 +59,7 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         return ". ".join(effect_warnings(without_effect(brokers, ConfigKind[self.kind.upper()], self.name, [self.key])))
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         set_configs(to.brokers, ConfigKind[self.kind.upper()], self.name, {self.key: self.value})
         change = "is at its default" if self.value is None else "was set"
         said = f"config {self.key} of {self.kind} {self.name or DEFAULT_NAME} {change}"

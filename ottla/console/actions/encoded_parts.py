@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from ottla.console.actions.action import Connections, Name, option
+from ottla.console.actions.action import ActionClients, Name, option
 
 MAX_VERSION: Final = (1 << 31) - 1
 COLUMNS: Final = ("part", "subject", "version", "schema id", "type", "bytes")
@@ -33,7 +33,7 @@ class EncodedPart(msgspec.Struct, frozen=True, kw_only=True):
     row: list[object] = []
 
 
-def encoded_part(part: str, text: str | None, chosen: SchemaChoice | None, to: Connections) -> EncodedPart:
+def encoded_part(part: str, text: str | None, chosen: SchemaChoice | None, to: ActionClients) -> EncodedPart:
     """Encode a text. ``part`` is ``key`` or ``value``. None stays None, and without a chosen schema the text stays as it is. Raises
     `ClientError`."""
     if text is None or chosen is None:
@@ -50,7 +50,7 @@ def encoded_part(part: str, text: str | None, chosen: SchemaChoice | None, to: C
     )
 
 
-def schema_options(key: SchemaChoice | None, value: SchemaChoice | None, to: Connections) -> list[str]:
+def schema_options(key: SchemaChoice | None, value: SchemaChoice | None, to: ActionClients) -> list[str]:
     """Return the options of ``ottla produce`` for the chosen schemas."""
     if key is None and value is None:
         return []

@@ -14,7 +14,7 @@ from ottla.client.admin.resets import NewOffset, plan_reset
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.client.wording import counted
-from ottla.console.actions.action import Connections, Effects, Name, Offset, Partition, named, option, shortened
+from ottla.console.actions.action import ActionClients, Effects, Name, Offset, Partition, named, option, shortened
 
 MAX_TOPICS: Final = 1_000
 """Maximum number of topics and partitions that a request names to delete their offsets."""
@@ -43,7 +43,7 @@ class ResetGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     topics: list[TopicOrPartition] = []
     offsets: list[ConfirmedOffset] | None = None
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         planned = self._planned(to.brokers)
         chosen = [part for one in self.topics for part in option("--topic", _text(one))]
         return Effects(
@@ -53,7 +53,7 @@ class ResetGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             **shortened([_row(new) for new in planned]),
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         if self.offsets is None:
             offsets = {(new.topic, new.partition): new.after for new in self._planned(to.brokers)}
         else:
@@ -96,7 +96,7 @@ class DeleteOffsets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     topics: Annotated[list[TopicOrPartition], msgspec.Meta(max_length=MAX_TOPICS)]
     partitions: list[CommittedPartition] | None = None
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         planned = self._planned(to.brokers)
         chosen = [part for one in self.topics for part in option("--topic", _text(one))]
         return Effects(
@@ -108,7 +108,7 @@ class DeleteOffsets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             **shortened([_position_row(one) for one in planned]),
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         of = self._planned(to.brokers) if self.partitions is None else self.partitions
         delete_offsets(to.brokers, self.group, [(one.topic, one.partition) for one in of])
         said = f"{counted(len(of), 'committed offset')} of group {self.group} {'was' if len(of) == 1 else 'were'} deleted"
@@ -123,7 +123,7 @@ class DeleteOffsets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class DeleteGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: Name
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         listing = groups.find(to.brokers, self.group)
         if listing.state not in groups.RESTING:
             raise ClientError(f"group {self.group!r} has members (it is {listing.state}); stop its members first")
@@ -135,7 +135,7 @@ class DeleteGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             **shortened([_position_row(one) for one in known]),
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         groups.delete(to.brokers, self.group)
         return Effects(said=f"group {self.group} was deleted", page="groups")
 

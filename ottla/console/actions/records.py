@@ -14,7 +14,7 @@ from ottla.client.records.producing import TopicProducer
 from ottla.client.records.record import NewRecord
 from ottla.client.records.transactional_producer import transaction_of
 from ottla.client.wording import counted
-from ottla.console.actions.action import Connections, Effects, Name, Offset, Partition, named, option, shortened
+from ottla.console.actions.action import ActionClients, Effects, Name, Offset, Partition, named, option, shortened
 from ottla.console.actions.encoded_parts import COLUMNS, EncodedPart, SchemaChoice, encoded_part, schema_options
 from ottla.console.actions.produce_arguments import produce_arguments
 
@@ -49,7 +49,7 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     partition: Partition | None = None
     transaction: InTransaction | None = None
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         self._check()
         warning = ""
         if self.transaction is not None:
@@ -67,7 +67,7 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             confirmed=msgspec.to_builtins(used),
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         self._check()
         parts = self._encoded(to)
         record = NewRecord(
@@ -80,7 +80,7 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             producer.flush()
         return self._written(producer)
 
-    def _encoded(self, to: Connections) -> dict[str, EncodedPart]:
+    def _encoded(self, to: ActionClients) -> dict[str, EncodedPart]:
         """Return the bytes of key and value by the parameter with their schema. Raises `ClientError`."""
         return {
             "key_schema": encoded_part("key", self.key, self.key_schema, to),
@@ -112,7 +112,7 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ClientError("the transactional id is empty; give one")
 
     def _command(
-        self, key_schema: SchemaChoice | None, value_schema: SchemaChoice | None, to: Connections
+        self, key_schema: SchemaChoice | None, value_schema: SchemaChoice | None, to: ActionClients
     ) -> tuple[list[str], str]:
         options = schema_options(key_schema, value_schema, to)
         if self.transaction is not None:
@@ -134,7 +134,7 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     partition: Partition | None = None
     offsets: dict[Partition, Offset] | None = None
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         planned = self._planned(to.brokers)
         count = sum(after - start for _, start, after, _ in planned)
         where = self.topic if self.partition is None else f"{self.topic}:{self.partition}"
@@ -146,7 +146,7 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             **shortened([list(row) for row in planned]),
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         offsets = self.offsets
         if offsets is None:
             offsets = {index: after for index, _, after, _ in self._planned(to.brokers)}

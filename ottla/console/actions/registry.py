@@ -11,7 +11,7 @@ import msgspec
 
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
-from ottla.console.actions.action import Action, Connections, Effects, command_line, curl_line
+from ottla.console.actions.action import Action, ActionClients, Effects, command_line, curl_line
 from ottla.console.actions.configs import SetConfig
 from ottla.console.actions.groups import DeleteGroup, DeleteOffsets, ResetGroup
 from ottla.console.actions.records import DeleteRecords, Produce
@@ -89,7 +89,7 @@ def carried_out(
         raise CommandRefused(409, f"{MAX_AT_ONCE} actions are already running; try again")
     try:
         with new_client() as client:
-            to = Connections(brokers=client.brokers, registry=registry)
+            to = ActionClients(brokers=client.brokers, registry=registry)
             effects = action.preview(to) if is_preview else action.run(to)
     except ClientError as error:
         raise CommandRefused(409, str(error)) from None

@@ -19,7 +19,7 @@ from ottla.client.schema_registry.registry_admin import (
 )
 from ottla.client.schema_registry.registry_client import RegisteredSchema, Registry, SchemaReference
 from ottla.client.wording import counted
-from ottla.console.actions.action import Connections, Effects, Name, shortened
+from ottla.console.actions.action import ActionClients, Effects, Name, shortened
 from ottla.console.actions.encoded_parts import MAX_VERSION
 from ottla.console.actions.produce_arguments import COMMAND_BYTES
 
@@ -31,7 +31,7 @@ Version = Annotated[int, msgspec.Meta(ge=1, le=MAX_VERSION)]
 Subject = Annotated[Name, msgspec.Meta(min_length=1)]
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReferencedSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A schema of another subject that the text uses under ``name``."""
 
     name: Name
@@ -46,9 +46,9 @@ class RegisterSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     subject: Subject
     text: str
     kind: Literal["AVRO", "JSON", "PROTOBUF"] = "AVRO"
-    references: Annotated[list[Reference], msgspec.Meta(max_length=MAX_REFERENCES)] = []
+    references: Annotated[list[ReferencedSchema], msgspec.Meta(max_length=MAX_REFERENCES)] = []
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         if not self.text.strip():
             raise ClientError("the schema has no text; give one")
         admin, schema = RegistryAdmin(to.registry()), self._schema()
@@ -68,7 +68,7 @@ class RegisterSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             rows=[[self.subject, "none" if latest is None else latest.version, level, "is compatible"]],
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         admin = RegistryAdmin(to.registry())
         number = admin.registered_id(self._change())
         registered = admin.version_with(self.subject, self._schema())
@@ -91,7 +91,7 @@ class DeleteSchemaVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     version: Version
     is_permanent: bool = False
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         admin = RegistryAdmin(to.registry())
         found = admin.version(self.subject, self.version, deleted=True)
         if found is None:
@@ -110,7 +110,7 @@ class DeleteSchemaVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
             rows=[[self.subject, found.version, found.id, found.kind]],
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         RegistryAdmin(to.registry()).change(self._change())
         said = f"version {self.version} of subject {self.subject} was deleted{' permanently' if self.is_permanent else ''}"
         return Effects(said=said, page="schemas")
@@ -125,7 +125,7 @@ class DeleteSubject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     subject: Subject
     is_permanent: bool = False
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         admin = RegistryAdmin(to.registry())
         live = admin.versions(self.subject)
         versions = admin.versions(self.subject, deleted=True) if self.is_permanent else live
@@ -141,7 +141,7 @@ class DeleteSubject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             **shortened([[version] for version in versions]),
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         RegistryAdmin(to.registry()).change(self._change())
         return Effects(said=f"subject {self.subject} was deleted{' permanently' if self.is_permanent else ''}", page="schemas")
 
@@ -156,7 +156,7 @@ class SetCompatibility(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     subject: Subject | None = None
     level: Level | None
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         if self.subject is None and self.level is None:
             raise ClientError("the registry has no other level that could apply; give one")
         admin = RegistryAdmin(to.registry())
@@ -172,7 +172,7 @@ class SetCompatibility(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             rows=[[self.subject or REGISTRY, before or inherited, self.level or inherited]],
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         RegistryAdmin(to.registry()).change(self._change())
         of = REGISTRY if self.subject is None else f"subject {self.subject}"
         said = f"{of} has the level of {REGISTRY}" if self.level is None else f"{of} has the compatibility level {self.level}"

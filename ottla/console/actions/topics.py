@@ -14,7 +14,7 @@ from ottla.client.admin.offsets import ranges
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered
 from ottla.client.wording import counted
-from ottla.console.actions.action import Connections, Effects, Name, Partition, named, option, shortened
+from ottla.console.actions.action import ActionClients, Effects, Name, Partition, named, option, shortened
 from ottla.protocol.internal_topics import INTERNAL_STATE
 from ottla.protocol.topic_partition import MAX_PARTITION
 
@@ -30,7 +30,7 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     replicas: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPLICAS)] | None = None
     configs: dict[Name, Name] = {}
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         if not self.topic:
             raise ClientError("the topic has no name; give one")
         configs = [part for key, value in self.configs.items() for part in option("--config", f"{key}={value}")]
@@ -52,7 +52,7 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def _config_warnings(self, brokers: BrokerConnections) -> str:
         return ". ".join(effect_warnings(without_effect(brokers, topics.ConfigKind.TOPIC, self.topic, self.configs)))
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         default = topics.BROKER_DEFAULT
         partitions, replicas = (default if number is None else number for number in (self.partitions, self.replicas))
         topics.create(to.brokers, self.topic, partitions, self.configs, replicas)
@@ -66,7 +66,7 @@ class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     topic: Name
     partitions: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTITION)]
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         before = len(to.brokers.partitions(self.topic))
         if self.partitions <= before:
             raise ClientError(f"topic {self.topic!r} has {counted(before, 'partition')}; give a larger number")
@@ -75,7 +75,7 @@ class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             warning="records with the same key may go to other partitions from now on, and partitions cannot be removed",
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         topics.add_partitions(to.brokers, self.topic, self.partitions)
         return Effects(said=f"topic {self.topic} has {counted(self.partitions, 'partition')}")
 
@@ -83,7 +83,7 @@ class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: Name
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         what = counted(len(to.brokers.partitions(self.topic)), "partition")
         # Offsets cannot be counted if a partition has no leader, but the topic can be deleted.
         with suppress(KafkaAnswered):
@@ -94,7 +94,7 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             warning += f". {self.topic} is an internal topic: deleting it loses {INTERNAL_STATE[self.topic]}"
         return Effects(command=["topic", "delete", *(["--yes"] if is_internal else []), *named(self.topic)], warning=warning)
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         topics.delete(to.brokers, self.topic)
         return Effects(said=f"topic {self.topic} was deleted", page="topics")
 
@@ -106,7 +106,7 @@ class ElectLeaders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     partition: Partition | None = None
     is_unclean: bool = False
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         wanted = self._wanted(to.brokers)
         warning = "committed records that the elected replica lacks are lost" if self.is_unclean else ""
         unclean = ["--unclean"] if self.is_unclean else []
@@ -118,7 +118,7 @@ class ElectLeaders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             **shortened([[index, _broker(leader), " ".join(map(str, replicas))] for index, leader, replicas in wanted]),
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         wanted = self._wanted(to.brokers)
         for index, _, _ in wanted:
             elect_leader(to.brokers, self.topic, index, is_unclean=self.is_unclean)

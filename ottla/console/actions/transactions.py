@@ -7,7 +7,7 @@ import msgspec
 from ottla.client.admin import transactions
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
-from ottla.console.actions.action import Connections, Effects, Name, named, shortened
+from ottla.console.actions.action import ActionClients, Effects, Name, named, shortened
 
 
 class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,7 +20,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     producer_id: int
     producer_epoch: int
 
-    def preview(self, to: Connections) -> Effects:
+    def preview(self, to: ActionClients) -> Effects:
         known = self._known(to.brokers)
         return Effects(
             command=["txn", "abort", *named(self.id)],
@@ -29,7 +29,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             **shortened([[f"{topic}:{index}"] for topic, index in known.partitions]),
         )
 
-    def run(self, to: Connections) -> Effects:
+    def run(self, to: ActionClients) -> Effects:
         transactions.abort(to.brokers, self.id, self._known(to.brokers))
         said = f"the transaction of {self.id} was aborted, and its producer is fenced"
         return Effects(said=said, page="transaction", parameters={"id": self.id})
