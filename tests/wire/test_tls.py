@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import socket
 import ssl
 import struct
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -203,44 +205,28 @@ def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched
     assert handshakes.count == 0
 
 
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_asyncio_and_uvloop_send_the_alert_of_each_failed_handshake(new_loop: Any, broker: SecuredBroker) -> None:
-    """Of connections that begin at the same time, those of TLS 1.2 get the alert, those of TLS 1.3 are served."""
-    files = {"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange}
-    settings = BrokerConfig({**files, "ssl.enabled.protocols": "TLSv1.3"})
-    context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
-    handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
-
-    async def connect(address: tuple[str, int], version: ssl.TLSVersion) -> str:
-        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trusting.check_hostname, trusting.verify_mode, trusting.maximum_version = False, ssl.CERT_NONE, version
-        try:
-            _, writer = await asyncio.open_connection(*address, ssl=trusting)
-        except ssl.SSLError as error:
-            return str(error.reason)
-        writer.close()
-        return "served"
-
-    async def drop(address: tuple[str, int]) -> str:
-        _, writer = await asyncio.open_connection(*address)
-        writer.transport.abort()
-        return "dropped"
-
-    async def run() -> list[str]:
-        server = await asyncio.get_running_loop().create_server(
-            lambda: TlsHandshake(context, handshakes, lambda transport: Echo()), "127.0.0.1", 0
-        )
-        address = server.sockets[0].getsockname()
-        clients = [
-            one
-            for _ in range(20)
-            for one in (connect(address, ssl.TLSVersion.TLSv1_2), drop(address), connect(address, ssl.TLSVersion.TLSv1_3))
-        ]
-        ended = await asyncio.gather(*clients)
-        server.close()
-        return ended
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        outcomes = runner.run(asyncio.wait_for(run(), TIMEOUT_S))
-    assert outcomes == ["TLSV1_ALERT_PROTOCOL_VERSION", "dropped", "served"] * 20
-    assert not context.starting
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_renegotiation_of_tls_1_2_is_refused(broker: SecuredBroker) -> None:
+    """Each handshake costs the broker more than the client (CVE-2011-1473), and could be repeated without a new connection."""
+    host, port = broker.address("SASL_SSL")
+    command = ["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_2", "-CAfile", broker.trusted, "-msg"]
+    # The line R begins a handshake on the open connection.
+    client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert client.stdin is not None and client.stdout is not None
+    shown = ""
+    for line in client.stdout:
+        shown += line
+        if "Extended master secret" in line:
+            client.stdin.write("R\n")
+            client.stdin.flush()
+    client.stdin.close()
+    client.stdout.close()
+    assert client.wait(TIMEOUT_S) != 0
+    first, again = shown.split("RENEGOTIATING\n")
+    assert "Verify return code: 0 (ok)" in first
+    assert "no_renegotiation" in again and "ServerHello" not in again
+    assert "no renegotiation" in again.splitlines()[-1], again
+    context = broker.context()
+    with connected(broker, "SASL_SSL") as raw, context.wrap_socket(raw, server_hostname="localhost") as channel:
+        channel.sendall(VERSIONS)
+        assert read_response(channel).error_code == 0
