@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -213,12 +214,16 @@ def test_renegotiation_of_tls_1_2_is_refused(broker: SecuredBroker) -> None:
     # The line R begins a handshake on the open connection.
     client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert client.stdin is not None and client.stdout is not None
+    # After a second handshake the client would wait for input.
+    limit = threading.Timer(oracle.LIMIT_S, client.kill)
+    limit.start()
     shown = ""
     for line in client.stdout:
         shown += line
         if "Extended master secret" in line:
             client.stdin.write("R\n")
             client.stdin.flush()
+    limit.cancel()
     client.stdin.close()
     client.stdout.close()
     assert client.wait(TIMEOUT_S) != 0
