@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.records import internal_topics
-from ottla.client.records.internal_topics import read
+from ottla.client.records.internal_topics import HIDDEN, read
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.messages import config_record, user_scram_credential_record
 
+SECRET = b"planted secret"
 OF_NO_TYPE = {6, 13, 16}
 """Record type numbers below 29 that Apache Kafka 4.4.0 does not use."""
 
@@ -32,3 +36,34 @@ def test_metadata_records_written_by_kafka_are_decoded(value: bytes, type_name: 
 def test_unknown_metadata_record_type_is_an_error() -> None:
     with pytest.raises(DecodeError, match="unknown metadata record type 99"):
         read(METADATA_TOPIC, None, b"\1\x63\0\0")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        metadata_record(
+            user_scram_credential_record,
+            user_scram_credential_record.UserScramCredentialRecord(
+                name="alice", mechanism=1, salt=SECRET, stored_key=SECRET, server_key=SECRET, iterations=4_096
+            ),
+        ),
+        *(
+            metadata_record(
+                config_record,
+                config_record.ConfigRecord(resource_type=4, resource_name="1", name=name, value=SECRET.decode()),
+            )
+            for name in ("listener.name.x.ssl.keystore.password", "listener.name.x.ssl.keystore.key", "sasl.jaas.config")
+        ),
+    ],
+)
+def test_secrets_in_metadata_records_are_hidden(record: LogRecord) -> None:
+    """Dumps are attached to bug reports. From stored keys a password can be guessed."""
+    said = read(METADATA_TOPIC, None, record.value)
+    assert said is not None and HIDDEN in said["value"].values()
+    assert SECRET.decode() not in repr(said)
+
+
+def test_other_configs_in_metadata_records_are_shown() -> None:
+    record = metadata_record(config_record, config_record.ConfigRecord(resource_name="t", name="retention.ms", value="7"))
+    said = read(METADATA_TOPIC, None, record.value)
+    assert said is not None and said["value"]["value"] == "7"

@@ -113,9 +113,11 @@ def configure(*, as_json: bool, level: str = "info", node: str | None = None) ->
 
     ``node`` is added to each line, for several processes that write to one stream.
     """
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    if not as_json:
+        # structlog's default shows the values of variables, among them passwords, if the package rich is installed.
+        plain = structlog.dev.plain_traceback
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
     LOG_LEVELS.begin_anew({"WARNING": "WARN"}.get(level.upper(), level.upper()))
     stream = cast(TextIO, Unfailing(sys.stderr))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -20,6 +21,11 @@ from ottla.protocol.uuids import uuid_text
 _OF_TRANSACTIONS: Final = ("transaction_log_key",)
 _OF_SHARE_STATES: Final = ("share_snapshot_key", "share_update_key")
 _UUID_BYTES: Final = 16
+SECRET_FIELDS: Final = frozenset({"salt", "stored_key", "server_key"})
+"""Fields of metadata records from which a password can be guessed."""
+SECRET_CONFIG: Final = re.compile(r"password|secret|jaas|token|\.key$")
+"""Matches the names of configs whose values are secrets."""
+HIDDEN: Final = "(hidden)"
 _OLD_OFFSET_KEY: Final = 0
 """Version 0 of the key of a committed offset. It has the same fields as version 1."""
 
@@ -93,11 +99,18 @@ def _title(name: str) -> str:
 def _plain(value: Any) -> Any:
     """Convert a message to JSON's types. UUIDs are formatted as in Kafka's tools."""
     if isinstance(value, msgspec.Struct):
-        fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        return {name: _id_text(name, field) if isinstance(field, bytes) else _plain(field) for name, field in fields}
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        hidden = SECRET_FIELDS & fields.keys()
+        if SECRET_CONFIG.search(str(fields.get("name", ""))) and fields.get("value") is not None:
+            hidden |= {"value"}
+        return {name: HIDDEN if name in hidden else _plain_field(name, field) for name, field in fields.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return value
+
+
+def _plain_field(name: str, value: Any) -> Any:
+    return _id_text(name, value) if isinstance(value, bytes) else _plain(value)
 
 
 def _id_text(name: str, value: bytes) -> Any:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import errno
 import io
+from collections.abc import Iterator
 
-from ottla.broker.loop.logs import NamedLogger, Unfailing
+import pytest
+import structlog
+
+from ottla.broker.loop.logs import NamedLogger, Unfailing, configure
 
 
 class Full(io.StringIO):
@@ -36,3 +40,29 @@ def test_log_line_and_its_newline_are_written_in_one_call() -> None:
 
     NamedLogger(Stream()).info("a line")
     assert writes == ["a line\n"]
+
+
+@pytest.fixture
+def configured() -> Iterator[None]:
+    """Restore structlog's configuration after the test."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize("as_json", [True, False])
+def test_traceback_in_the_log_shows_no_values_of_variables(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """If the package rich is installed, structlog shows local variables by default, among them passwords."""
+    import rich
+
+    assert rich
+    configure(as_json=as_json)
+    password = "planted " + "secret"
+    try:
+        int(password[:0])
+    except ValueError:
+        structlog.get_logger("broker").exception("request_failed")
+    shown = capsys.readouterr().err
+    assert "ValueError: invalid literal" in shown
+    assert "planted secret" not in shown
