@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -15,6 +16,8 @@ from ottla.broker.loop.repeated_errors import RepeatedErrors
 
 REASON_CHARACTERS: Final = 200
 """Maximum length, in characters, of a bug's ``reason`` in the log. The traceback in the same line has the whole text."""
+
+HIDDEN: Final = "the text is hidden, because it may contain a secret"
 
 log = structlog.get_logger("broker")
 
@@ -35,17 +38,33 @@ class Lifecycle:
         self.unexpected_errors = 0
         """Number of unexpected exceptions, which are bugs of the broker."""
 
-    def bug(self, event: str, **fields: Any) -> None:
+    def bug(self, event: str, *, may_have_secrets: bool = False, **fields: Any) -> None:
         """Log and count the unexpected exception that is being handled. Called in an ``except`` block.
 
-        A client or a timer may repeat a bug, so its traceback is logged once, and later only the count.
+        A client or a timer may repeat a bug, so its traceback is logged once, and later only the count. With ``may_have_secrets``
+        the texts of the exceptions are hidden, because they may contain a password or token: a KeyError has the key.
         """
         self.unexpected_errors += 1
+        error = sys.exception()
+        if may_have_secrets and error is not None:
+            reason = f"{type(error).__name__} ({HIDDEN})"
+            self._errors.failed(event, reason, level="error", exception=_without_texts(error), **fields)
+            return
         self._errors.failed(event, repr(sys.exception())[:REASON_CHARACTERS], level="exception", **fields)
 
     def work_failed(self) -> None:
         """Report a bug in background work or in a callback. Called in an ``except`` block."""
         self.bug("work_failed")
+
+
+def _without_texts(error: BaseException) -> str:
+    """A traceback without the texts of the exceptions, the first cause first."""
+    parts: list[str] = []
+    shown: BaseException | None = error
+    while shown is not None:
+        parts.insert(0, f"{''.join(traceback.format_tb(shown.__traceback__))}{type(shown).__name__}: {HIDDEN}")
+        shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
+    return "\n".join(parts)
 
 
 def count_from_thread(loop: asyncio.AbstractEventLoop, lifecycle: Callable[[], Lifecycle]) -> None:

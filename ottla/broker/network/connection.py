@@ -236,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(error, DECODE_FAILURES):
             self.close(f"a request cannot be decoded: {error}")
             return
-        self._ports.lifecycle.bug("connection_failed", peer=self.peer)
+        self._ports.lifecycle.bug("connection_failed", may_have_secrets=True, peer=self.peer)
         self.close("an unexpected error")
 
     def _request(self, frame: memoryview) -> None:

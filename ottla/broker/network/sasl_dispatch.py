@@ -162,7 +162,11 @@ class SaslDispatcher:
             response = SaslHandshakeResponse(error_code=code, mechanisms=server.mechanisms)
             reason = f"unsupported SASL mechanism {request.mechanism[:100]}"
         elif key == SASL_AUTHENTICATE:
-            answer = self._take(bytes(request.auth_bytes))
+            try:
+                answer = self._take(bytes(request.auth_bytes))
+            except Exception as error:
+                # A ValueError would count as a request that cannot be decoded, and be logged with its text.
+                raise RuntimeError("a bug in an authentication") from error
             response, reason = _response(answer), answer.reason
         else:
             reason = f"Unexpected Kafka request of type {route.api.name} during SASL authentication."
