@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import resource
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,13 +21,20 @@ from ottla.client import ClientError, KafkaClient
 from ottla.client.admin.topics import ConfigKind, get_configs, set_configs
 from ottla.client.security.client_config import Connecting
 from ottla.console.values import VALUES
+from ottla.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.simulation.client import Closed
+from tests.broker.handlers.authorised_broker import AUTHORIZER
 from tests.security.sasl.conversations import ScramClient
+from tests.security.sasl.test_oauthbearer import message, part
+from tests.security.tls.certificates import pkcs12_store
 from tests.support import oracle
 from tests.support.raw_client import RawClient
-from tests.wire.secured import USER, SecuredBroker
+from tests.wire.secured import LOGIN, USER, SecuredBroker
 from tests.wire.test_console import Page
 from tests.wire.test_secured_commands import client_properties
 from tests.wire.test_tls import VERSIONS, read_response
@@ -33,8 +43,11 @@ pytestmark = pytest.mark.wire
 
 HALF_OPEN = 2_000
 SCRAM_PASSWORD = "planted-scram"
-SECRETS = ("secret, of alice", "of the key", SCRAM_PASSWORD, "planted-config")
-"""The passwords of the PLAIN user, the TLS key and the SCRAM user, and the value of a config."""
+STORE_PASSWORD, CLIENT_SECRET, TOKEN_KEY = "planted-store", "planted-client-secret", "planted-token-key"
+TOKEN = f"{part({'alg': 'none'})}.{part({'sub': 'alice', 'exp': 4_000_000_000, 'iat': 1, 'jti': 'planted-token'})}."
+SECRETS = ("secret, of alice", "of the key", SCRAM_PASSWORD, "planted-config", STORE_PASSWORD, CLIENT_SECRET, TOKEN_KEY, TOKEN)
+"""The passwords of the PLAIN user, the TLS key and the SCRAM user, the value of a config, the password of the trust store, the secrets
+of OAuth and of delegation tokens, and an OAuth token."""
 HELD_BYTES = 300 << 20
 """Upper bound on the memory that half-open handshakes may need. At most 500 exist at a time, of about 100 KB each."""
 
@@ -42,7 +55,22 @@ HELD_BYTES = 300 << 20
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     directory = tmp_path_factory.mktemp("secured")
-    more = {"ottla.control.port": "0", "ottla.console": "true", "listener.name.ssl.ssl.client.auth": "required"}
+    store = directory / "clients.p12"
+    store.write_bytes(pkcs12_store(STORE_PASSWORD, with_key=False))
+    oauth = f'{LOGIN}.oauthbearer.OAuthBearerLoginModule required clientId="ottla" clientSecret="{CLIENT_SECRET}";'
+    more = {
+        "ottla.control.port": "0",
+        "ottla.console": "true",
+        "listener.name.ssl.ssl.client.auth": "required",
+        "listener.name.sasl_ssl.ssl.truststore.type": "PKCS12",
+        "listener.name.sasl_ssl.ssl.truststore.location": str(store),
+        "listener.name.sasl_ssl.ssl.truststore.password": STORE_PASSWORD,
+        "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": oauth,
+        "sasl.oauthbearer.client.credentials.client.secret": CLIENT_SECRET,
+        "delegation.token.secret.key": TOKEN_KEY,
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:ANONYMOUS;User:shop;User:alice",
+    }
     started = SecuredBroker(directory, more, SCRAM_PASSWORD)
     yield started
     started.close()
@@ -99,6 +127,10 @@ def attempts(broker: SecuredBroker) -> list[str]:
             client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
             said.append(repr(client.call(SaslAuthenticateRequest(auth_bytes=token.encode()), 2)))
         client.socket.close()
+    client = RawClient(f"{host}:{port}")
+    client.call(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
+    said.append(repr(client.call(SaslAuthenticateRequest(auth_bytes=message(TOKEN)), 2)))
+    client.socket.close()
     for password in (SCRAM_PASSWORD, "wrong"):
         scram, client = ScramClient("SCRAM-SHA-512", USER, password), RawClient(f"{host}:{port}")
         client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
@@ -106,6 +138,37 @@ def attempts(broker: SecuredBroker) -> list[str]:
         said.append(repr(client.call(SaslAuthenticateRequest(auth_bytes=scram.final(bytes(first.auth_bytes))), 2)))
         client.socket.close()
     return said
+
+
+def administered(broker: SecuredBroker) -> tuple[list[str], list[str]]:
+    """Create a SCRAM user and a delegation token. Returns the responses without secrets, and the new secrets."""
+    host, port = broker.address("SASL_PLAINTEXT")
+    client, salted = RawClient(f"{host}:{port}"), b"planted salted password of bob"
+    client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    client.call(SaslAuthenticateRequest(auth_bytes=f"\0{USER}\0{SECRETS[0]}".encode()), 2)
+    said = []
+    for name in ("bob", ""):
+        made = ScramCredentialUpsertion(name=name, mechanism=1, iterations=4_096, salt=b"planted salt", salted_password=salted)
+        said.append(client.call(AlterUserScramCredentialsRequest(upsertions=[made])))
+    token = client.call(CreateDelegationTokenRequest(owner_principal_name=""))
+    assert token.error_code == 0
+    hmac = bytes(token.hmac)
+    said += [client.call(RenewDelegationTokenRequest(hmac=sent, renew_period_ms=1_000)) for sent in (hmac, hmac[1:])]
+    said.append(client.call(DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=4, resource_name="1")])))
+    client.socket.close()
+    return [repr(response) for response in said], [salted.decode(), "planted salt", hmac.hex(), base64.b64encode(hmac).decode()]
+
+
+def printed(broker: SecuredBroker) -> Iterator[str]:
+    """Yield the output of commands that show the broker's files and denied requests."""
+    control = broker.ready["control"]
+    metadata = broker.log.parent / "data" / "__cluster_metadata-0"
+    dump = [sys.executable, "-m", "ottla", "dump", str(metadata), "--json"]
+    shown = subprocess.run(dump, capture_output=True, text=True, check=True)
+    assert "UserScramCredentialRecord" in shown.stdout and "DelegationTokenRecord" in shown.stdout
+    yield shown.stdout + shown.stderr
+    why = ["why", "User:mallory", "--url", control["url"], "--token", control["token"]]
+    yield subprocess.run([sys.executable, "-m", "ottla", *why], capture_output=True, text=True, check=True).stdout
 
 
 def described(broker: SecuredBroker) -> list[str]:
@@ -158,10 +221,12 @@ def test_logs_responses_and_console_pages_contain_no_secret(broker: SecuredBroke
             {"Authorization": f"Bearer {control['token']}", "Content-Type": "application/json"},
         )
         urllib.request.urlopen(request, timeout=60).close()
-    shown: list[Any] = [*attempts(broker), *described(broker), *controlled(broker), json.dumps(broker.ready["listening"])]
+    responses, created = administered(broker)
+    shown: list[Any] = [*attempts(broker), *described(broker), *responses, *controlled(broker), *printed(broker)]
+    shown.append(json.dumps(broker.ready["listening"]))
     assert len(shown) > 20
     shown.append(broker.log.read_text())
-    for secret in SECRETS:
-        for form in (secret, secret.encode().hex(), json.dumps(secret)[1:-1]):
+    for secret in (*SECRETS, *created):
+        for form in (secret, secret.encode().hex(), base64.b64encode(secret.encode()).decode(), json.dumps(secret)[1:-1]):
             assert not [text for text in shown if form in text], (secret, form)
     assert not [line for line in broker.logged() if line["level"] in ("error", "critical")]
