@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.broker.apis.registry import ApiRegistry
+from ottla.broker.network.listener import IDLE_TICK_MS
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.protocol.codec import request_frame
 from ottla.protocol.errors import Code
@@ -163,6 +164,41 @@ def test_reauthentication_waits_for_the_response_to_a_parked_request(world: Worl
     # Responses keep the order of the requests.
     assert [int.from_bytes(answer[:4], "big") for answer in client.transport.answers()[-4:]] == [1, 1, 2, 3]
     assert {str(principal) for principal in world.handled} == {"User:alice"}
+
+
+@pytest.mark.parametrize(("before", "key"), [(_nothing, VERSIONS), (_during, AUTHENTICATE)], ids=["before", "during"])
+def test_tagged_fields_are_limited_before_authentication(world: World, before: Callable[[SaslClient], None], key: int) -> None:
+    """SaslHandshake has no tagged fields. The three APIs have no arrays."""
+    tags = bytes([0x81, 0x01]) + b"".join(bytes([0x80 | number % 128, number >> 7, 0]) for number in range(129))
+    version = APIS[key].max_version
+    frames = [struct.pack(">hhih", key, version, 1, -1) + tags, request_frame(key, version, 1, "c", _of(key))[4:-1] + tags]
+    for frame in frames:
+        client = world.connect()
+        before(client)
+        with capture_logs() as lines:
+            client.send(struct.pack(">i", len(frame)) + frame)
+        assert client.transport.closed
+        assert "129 tagged fields; at most 128 are allowed" in lines[-1]["reason"]
+        world.broker.connections.errors.succeeded(client.connection.peer)
+    assert world.handled == []
+
+
+def _of(key: int) -> Any:
+    if key == VERSIONS:
+        return ApiVersionsRequest(client_software_name="c", client_software_version="1")
+    return SaslAuthenticateRequest(auth_bytes=PLAIN)
+
+
+@pytest.mark.parametrize("before", [_nothing, _during, _again], ids=["before", "during", "again"])
+def test_client_that_stays_silent_before_authentication_is_disconnected(world: World, before: Callable[[SaslClient], None]) -> None:
+    """connections.max.idle.ms is the only limit in time, as in Kafka."""
+    client = world.connect(connections_max_reauth_ms=str(SESSION_MS))
+    before(client)
+    for _ in range(world.broker.settings.connections_max_idle_ms // IDLE_TICK_MS + 1):
+        assert not client.transport.closed
+        world.broker.connections.close_idle()
+    world.broker.connections.close_idle()
+    assert client.transport.closed
 
 
 def _frames(random_: random.Random) -> list[bytes]:
