@@ -46,8 +46,8 @@ SCRAM_PASSWORD = "planted-scram"
 STORE_PASSWORD, CLIENT_SECRET, TOKEN_KEY = "planted-store", "planted-client-secret", "planted-token-key"
 TOKEN = f"{part({'alg': 'none'})}.{part({'sub': 'alice', 'exp': 4_000_000_000, 'iat': 1, 'jti': 'planted-token'})}."
 SECRETS = ("secret, of alice", "of the key", SCRAM_PASSWORD, "planted-config", STORE_PASSWORD, CLIENT_SECRET, TOKEN_KEY, TOKEN)
-"""The passwords of the PLAIN user, the TLS key and the SCRAM user, the value of a config, the password of the trust store, the secrets
-of OAuth and of delegation tokens, and an OAuth token."""
+"""The passwords of the PLAIN user, the TLS key and the SCRAM user, the value of a config, the password of the trust store, the
+secrets of OAuth and of delegation tokens, and an OAuth token."""
 HELD_BYTES = 300 << 20
 """Upper bound on the memory that half-open handshakes may need. At most 500 exist at a time, of about 100 KB each."""
 
