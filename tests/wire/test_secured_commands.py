@@ -15,6 +15,7 @@ from ottla import Broker
 from ottla.cli import main
 from ottla.cli.health_secured import secured
 from tests.client.security.certificates import pkcs12_store
+from tests.spark.secured import Secured
 from tests.wire.secured import LOGIN, PASSWORD, USER, SecuredBroker
 from tools.kafka import ApacheKafka, Unavailable, free_port
 
@@ -98,6 +99,12 @@ def test_each_command_connects_by_every_security_protocol(
     assert isinstance(commands.document("txn", "list"), list)
     assert [each["id"] for each in commands.document("cluster")["brokers"]] == [1]
     assert commands.document("user", "list", USER)[0]["user"] == USER
+    limited = {"entity": {"user": USER, "client-id": topic}, "quotas": {"producer_byte_rate": 1_000_000.0}}
+    of_topic = ("--user", USER, "--client-id", topic)
+    assert commands.document("quota", "set", *of_topic, "producer_byte_rate=1000000")["entity"] == limited["entity"]
+    assert limited in commands.document("quota", "list")
+    commands.text("quota", "remove", *of_topic)
+    assert limited not in commands.document("quota", "list")
     assert commands.document("health")["healthy"]
     assert "group 'nobody'" in commands.refused("why", "nobody")
     assert commands.document("topic", "alter", topic, "--partitions", "2")["partitions"] == {"before": 1, "after": 2}
@@ -337,3 +344,38 @@ def test_commands_connect_to_a_secured_apache_kafka_broker(kafka: str, capsys: p
     assert "TOPIC_AUTHORIZATION_FAILED" in as_carol.refused("produce", "orders", "--value", "x")
     assert commands.document("user", "remove", "carol") == {"removed": ["carol"]}
     assert "authentication of 'carol' by SCRAM-SHA-512" in as_carol.refused("topic", "list")
+
+
+@pytest.fixture(scope="module")
+def kafka_of_every_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    try:
+        made = Secured(tmp_path_factory.mktemp("kafka"), "kafka")
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    with made:
+        yield made
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("way", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "mTLS"])
+def test_commands_connect_to_apache_kafka_over_tls(
+    kafka_of_every_way: Secured, capsys: pytest.CaptureFixture[str], tmp_path: Path, way: str
+) -> None:
+    options = {name.removeprefix("kafka."): value for name, value in kafka_of_every_way.options(way).items()}
+    commands, topic = Commands(capsys, tmp_path / "client.properties", options), way.lower()
+    assert commands.document("topic", "create", topic, "--partitions", "1")["created"]
+    assert commands.document("produce", topic, "--value", "hello")["topic"] == topic
+    assert commands.text("consume", topic, "--values") == "hello\n"
+    assert commands.document("topic", "describe", topic)["partitions"][0]["high_watermark"] == 1
+    assert commands.document("group", "reset", f"g-{topic}", "--to", "end", "--topic", topic)["dry_run"] is False
+    commands.text("quota", "set", "--client-id", topic, "producer_byte_rate=1000000")
+    assert [one["quotas"] for one in commands.document("quota", "list", "--client-id", topic)] == [
+        {"producer_byte_rate": 1_000_000.0}
+    ]
+    commands.text("quota", "remove", "--client-id", topic)
+    assert commands.document("quota", "list", "--client-id", topic) == []
+    assert commands.document("user", "list")[0]["user"] == "shop"
+    assert commands.document("health")["healthy"]
+    wrong = {name: value for name, value in options.items() if not name.startswith("ssl.")}
+    line = Commands(capsys, tmp_path / "wrong.properties", wrong).refused("topic", "list")
+    assert "not trusted" in line
