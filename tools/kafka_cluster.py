@@ -78,7 +78,8 @@ class ApacheKafkas:
 
     ``settings`` apply to all processes; ``settings_of`` has further settings by node id, such as ``broker.rack``. The nodes in
     ``ottla_nodes``, brokers or the controller, run ottla. Nodes connect to each other by the security protocol ``between``,
-    by default PLAINTEXT. A process that is still paused is killed at the end.
+    by default PLAINTEXT. ``users`` are the passwords of users (SCRAM-SHA-512) that the controller creates. A process that is still
+    paused is killed at the end.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class ApacheKafkas:
         jvm: Jvm = QUICK_JVM,
         version: str = ORACLE_VERSION,
         between: str | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         shared = defaults(brokers) | {key: _text(value) for key, value in (settings or {}).items()}
         if between is not None:
@@ -107,7 +109,10 @@ class ApacheKafkas:
                 listeners[between] = self._secured[node_id] = free_port()
                 configured["inter.broker.listener.name"] = between
             if node_id in ottla_nodes:
-                return OttlaNode(directory / name, node_id=node_id, settings=configured, under=under, listeners=listeners)
+                own_users = users if under is None else None
+                return OttlaNode(
+                    directory / name, node_id=node_id, settings=configured, under=under, listeners=listeners, users=own_users
+                )
             return ApacheKafka(
                 directory / name,
                 settings=configured,
@@ -118,6 +123,7 @@ class ApacheKafkas:
                 under=under,
                 is_controller=under is None,
                 listeners=listeners,
+                format_arguments=("--standalone", *_credentials(users or {})),
             )
 
         controller = node(CONTROLLER, "controller", None)
@@ -298,6 +304,15 @@ class ApacheKafkas:
 
 def _text(value: str | int | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _credentials(users: Mapping[str, str]) -> list[str]:
+    """Return options of ``kafka-storage format`` that create users."""
+    return [
+        argument
+        for user, password in users.items()
+        for argument in ("--add-scram", f"SCRAM-SHA-512=[name={user},password={password}]")
+    ]
 
 
 def _format(node: ApacheKafka, node_id: int) -> None:

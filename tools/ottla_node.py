@@ -37,6 +37,7 @@ class OttlaNode:
     is None.
 
     ``listeners`` are a broker's ports by security protocol, besides PLAINTEXT; ``settings`` must have the rest of their config.
+    ``users`` are the passwords of users that a controller creates (SCRAM).
 
     ``data_dir`` contains the log file (``broker.log``, JSON lines), the ready file of the newest process, and the log directory.
     """
@@ -49,6 +50,7 @@ class OttlaNode:
         settings: Mapping[str, str],
         under: tuple[str, str] | None = None,
         listeners: Mapping[str, int] | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         self.data_dir = data_dir
         self.log_dir = data_dir / "logs"
@@ -58,6 +60,7 @@ class OttlaNode:
         self.cluster_id = under[0] if under is not None else uuid_text(random_uuid())
         self._node_id = node_id
         self._is_controller = under is None
+        self._users = dict(users or {})
         self._port = free_port()
         self._ready_file = data_dir / "ready.json"
         own = {"node.id": str(node_id), "log.dirs": str(self.log_dir), "controller.listener.names": CONTROLLER_LISTENER}
@@ -128,6 +131,8 @@ class OttlaNode:
         command += ["--ready-file", str(self._ready_file)]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
+        for user, password in self._users.items():
+            command += ["--user", f"{user}:{password}"]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
         with self.log_file.open("ab") as output:
             self._process = subprocess.Popen(

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.waiting import wait_until
 from tests.wire.secured import LOGIN
-from tests.wire.secured_nodes import ADMIN, ADMIN_PASSWORD, PASSWORD, USER, SecuredNodes
+from tests.wire.secured_nodes import ADMIN, ADMIN_PASSWORD, PASSWORD, SCRAM, USER, SecuredNodes
 
 pytestmark = [pytest.mark.wire, pytest.mark.full]
 
@@ -29,17 +29,19 @@ PROTOCOLS = "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL"
 def served(directory: Path, nodes: SecuredNodes, mechanism: str) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """Run a cluster. Yields the content of its ready file, and its log lines, which are complete when the block has ended."""
     tokens = f'{LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{ADMIN}";'
+    scram = f'{LOGIN}.scram.ScramLoginModule required username="{ADMIN}" password="{ADMIN_PASSWORD}";'
     settings = nodes.settings() | {
         "listeners": "SASL_SSL://127.0.0.1:0",
         "listener.security.protocol.map": PROTOCOLS,
         "security.inter.broker.protocol": "SASL_SSL",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.enabled.mechanisms": f"PLAIN,{SCRAM},OAUTHBEARER",
+        **{f"listener.name.{name}.{SCRAM.lower()}.sasl.jaas.config": scram for name in ("sasl_ssl", "controller")},
         **{f"listener.name.{name}.oauthbearer.sasl.jaas.config": tokens for name in ("sasl_ssl", "controller")},
         **{f"sasl.mechanism.{of}.protocol": mechanism for of in ("inter.broker", "controller")},
         "super.users": f"User:{ADMIN}",
     }
     (directory / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    (directory / "users").write_text(f"# users\n{USER}:{PASSWORD}\n")
+    (directory / "users").write_text(f"# users\n{USER}:{PASSWORD}\n{ADMIN}:{ADMIN_PASSWORD}\n")
     command = [sys.executable, "-m", "ottla", "serve", str(directory / "server.properties"), "--brokers", "2"]
     command += ["--data-dir", str(directory / "data"), "--users-file", str(directory / "users"), "--log-format", "json"]
     command += ["--ready-file", str(directory / "ready.json"), "--control-port", "0", "--owner-pid", str(os.getpid())]
@@ -65,7 +67,7 @@ def _read(consumer: Consumer, values: list[bytes]) -> int:
     return len(values)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM, "OAUTHBEARER"])
 def test_nodes_of_a_secured_cluster_use_no_plaintext_listener(tmp_path: Path, mechanism: str) -> None:
     nodes = SecuredNodes(tmp_path)
     with served(tmp_path, nodes, mechanism) as (ready, log):

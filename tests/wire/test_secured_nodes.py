@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla.testing.cluster_handle import CONTROLLER
 from tests.support import oracle
 from tests.support.waiting import wait_until
-from tests.wire.secured_nodes import SecuredNodes
+from tests.wire.secured_nodes import SCRAM, SecuredNodes
 from tools.kafka import Unavailable
 from tools.kafka_cluster import ApacheKafkas
 from tools.ottla_node import OttlaNode
@@ -24,12 +24,16 @@ pytestmark = [pytest.mark.wire, pytest.mark.full]
 PATIENCE_S = oracle.LIMIT_S
 INTERNAL = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
 ALL = (CONTROLLER, 1, 2, 3)
+WITH_KAFKA, WITH_KAFKA_IDS = [(1, 2), (CONTROLLER, 1)], ["controller_of_kafka", "controller_of_ottla"]
+NIGHTLY = pytest.mark.nightly
 
 
 @contextmanager
 def running(directory: Path, nodes: SecuredNodes, ottla_nodes: tuple[int, ...] = ALL, **how: Any) -> Iterator[ApacheKafkas]:
+    users = nodes.passwords if nodes.mechanism == SCRAM else None
+    settings = {**INTERNAL, **nodes.settings()}
     cluster = ApacheKafkas(
-        directory / "nodes", settings={**INTERNAL, **nodes.settings()}, ottla_nodes=ottla_nodes, between=nodes.between, **how
+        directory / "nodes", settings=settings, ottla_nodes=ottla_nodes, between=nodes.between, users=users, **how
     )
     try:
         cluster.start()
@@ -101,18 +105,31 @@ def story(cluster: ApacheKafkas, nodes: SecuredNodes, victim: int | None = None)
     assert consumed(cluster, nodes, "t", len(later), "readers") == later
 
 
-@pytest.mark.parametrize("between", ["SASL_SSL", "SSL", "SASL_PLAINTEXT"])
-def test_secured_cluster_of_ottla_survives_the_death_of_its_leader(tmp_path: Path, between: str) -> None:
-    nodes = SecuredNodes(tmp_path, between)
+KINDS: dict[str, dict[str, Any]] = {
+    "SASL_SSL": {"between": "SASL_SSL"},
+    "SSL": {"between": "SSL"},
+    "mTLS": {"between": "SSL", "needs_certificates": True},
+    "SASL_PLAINTEXT": {"between": "SASL_PLAINTEXT"},
+    "SCRAM": {"between": "SASL_SSL", "mechanism": SCRAM},
+}
+"""Arguments of `SecuredNodes` by the name of a case."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_secured_cluster_of_ottla_survives_the_death_of_its_leader(tmp_path: Path, kind: str) -> None:
+    nodes = SecuredNodes(tmp_path, **KINDS[kind])
     with running(tmp_path, nodes) as cluster:
         story(cluster, nodes)
         assert not [line for line in cluster.logs if '"level": "error"' in line]
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("ottla_nodes", [(1, 2), (CONTROLLER, 1)], ids=["controller_of_kafka", "controller_of_ottla"])
-def test_secured_cluster_with_kafka_nodes_survives_the_death_of_its_leader(tmp_path: Path, ottla_nodes: tuple[int, ...]) -> None:
-    nodes = SecuredNodes(tmp_path)
+@pytest.mark.parametrize("ottla_nodes", WITH_KAFKA, ids=WITH_KAFKA_IDS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[] if kind in ("SASL_SSL", "mTLS") else NIGHTLY) for kind in KINDS])
+def test_secured_cluster_with_kafka_nodes_survives_the_death_of_its_leader(
+    tmp_path: Path, kind: str, ottla_nodes: tuple[int, ...]
+) -> None:
+    nodes = SecuredNodes(tmp_path, **KINDS[kind])
     with running(tmp_path, nodes, ottla_nodes) as cluster:
         story(cluster, nodes, victim=1)
         story_of_other(cluster, nodes)
