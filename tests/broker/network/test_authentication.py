@@ -1,6 +1,6 @@
 """Connections of listeners with SASL, without sockets: what a client may send before it is authenticated, and sessions that end.
 
-tests/wire/test_authentication.py compares the same requests with Apache Kafka.
+tests/wire/authentication compares the same requests with Apache Kafka.
 """
 
 from __future__ import annotations
