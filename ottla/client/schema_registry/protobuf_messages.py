@@ -64,11 +64,18 @@ class ProtobufMessages:
             descriptor = descriptor.nested_types[_checked(index)]
         return GetMessageClass(descriptor)
 
-    def read(self, payload: bytes) -> Any:
-        """Decode the bytes after a value's header. Raises ValueError, IndexError or ``DecodeError``."""
+    def message(self, payload: bytes) -> Any:
+        """Decode the bytes after a value's header to a message. Raises ValueError, IndexError or ``DecodeError``."""
         indexes, value = message_indexes(payload)
-        message = self._message(indexes).FromString(value)
+        return self._message(indexes).FromString(value)
+
+    def plain(self, message: Any) -> Any:
+        """Convert a message to JSON-like values. Raises ValueError, for example for a year that JSON's timestamps do not have."""
         return json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
+
+    def read(self, payload: bytes) -> Any:
+        """Decode the bytes after a value's header to JSON-like values. Raises ValueError, IndexError or ``DecodeError``."""
+        return self.plain(self.message(payload))
 
     def written(self, value: Any) -> bytes:
         """Encode a JSON-like value as the schema's first message. Raises ``json_format.ParseError``."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ottla.spark.cluster.batch_limits import DEFAULT_LIMIT_BYTES
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.dead_letters import check_limit, dead_letter
-from ottla.spark.schemas.formats import FORMATS
+from ottla.spark.schemas.formats import FORMATS, check_functions
 from ottla.spark.schemas.registry import Registry
 
 if TYPE_CHECKING:
@@ -122,4 +122,5 @@ def _values(values: str | Registry) -> Values:
         return RegistryFormat(values)
     if values not in FORMATS:
         raise PipelineError(f"unknown format {values!r} of values; give {', '.join(FORMATS)}, or a Registry")
+    check_functions(values)
     return FORMATS[values]

@@ -142,6 +142,18 @@ class Avro:
         return to_avro(row, avro_schema(schema))
 
 
+def check_functions(name: str) -> None:
+    """Raise `PipelineError` if Spark lacks the functions that recognize every invalid value, as before Spark 4.0."""
+    import pyspark
+    from pyspark.sql import functions
+
+    if not hasattr(functions, "is_valid_utf8"):
+        raise PipelineError(
+            f"ottla.spark.read of {name} needs Spark 4, and this is Spark {pyspark.__version__}: read values of a schema registry"
+            " (values=Registry(...)), or decode the values yourself, with from_json or from_avro"
+        )
+
+
 JSON, AVRO = Json(), Avro()
 FORMATS: dict[str, Format] = {value_format.name: value_format for value_format in (JSON, AVRO)}
 

@@ -52,7 +52,7 @@ class RegistryFormat:
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
         """Add the columns ``p``, the decoded value, and ``fault``, as `formats.Format.parse` does."""
         found = records.withColumn("p", from_registry(f.col("value"), self._registry, schema))
-        unreadable = f.lit("the value is not an Avro record with a schema of the registry")
+        unreadable = f.lit("the value is not an Avro record or a Protobuf message with a schema of the registry")
         fault = f.when(f.col("value").isNull(), f.lit("the value is null")).when(f.col("p").isNull(), unreadable)
         return found.withColumn("fault", fault)
 

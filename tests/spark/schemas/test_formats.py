@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.pipeline.schemas import INVOICE, PURCHASE, SHIPMENT, TOTAL
+from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.avro import avro_schema
 from ottla.spark.schemas.formats import AVRO, FORMATS, JSON
 
@@ -44,3 +45,16 @@ def test_missing_field_of_a_value_is_decoded_as_null() -> None:
 
 def test_spark_value_formats_are_json_and_avro() -> None:
     assert list(FORMATS) == ["json", "avro"]
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_formats_that_need_spark_4_are_refused_on_spark_3(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    from pyspark.sql import functions
+
+    from ottla.spark.schemas.decoded_records import _values
+
+    monkeypatch.delattr(functions, "is_valid_utf8")
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    with pytest.raises(PipelineError, match=rf"read of {name} needs Spark 4, and this is Spark 3\.5\.9: read values of a schema"):
+        _values(name)
