@@ -98,6 +98,6 @@ def dead_letter(run: str | None, reason: Column, limit: int | None) -> dict[str,
     kept = f.when(keeps_headers, own).otherwise(f.slice(own, 1, 0))
     return {
         "key": f.when(keeps_key, key).otherwise(f.substring(key, 1, most // 4)),
-        "value": f.when(keeps_value, value).otherwise(f.substring(value, f.lit(1), left)),
+        "value": f.when(keeps_value, value).otherwise(value.substr(f.lit(1), left)),
         "headers": f.concat(kept, headers_of(said)),
     }

@@ -223,10 +223,15 @@ def _check_package() -> None:
     Also limits the size of strings in Avro values in the driver's JVM, which runs the tasks of a local session.
     """
     import pyspark
-    from py4j.java_gateway import JavaPackage
-    from pyspark import SparkContext
+    from pyspark.sql.utils import is_remote
 
     from ottla.spark.versions import packages_for
+
+    if is_remote():
+        # On Spark Connect the JVM is in the server, which reports a missing package itself.
+        return
+    from py4j.java_gateway import JavaPackage
+    from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm
     if jvm.java.lang.System.getProperty(AVRO_STRING_LIMIT) is None:

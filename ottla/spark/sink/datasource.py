@@ -50,10 +50,10 @@ class OttlaSource(DataSource):
         return SegmentStream(dict(self.options), schema.fieldNames())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        raise PipelineError(f"{_ONCE}, or give ottla.spark.sink(options) to foreachBatch, which detects repeated tasks")
+        raise PipelineError(f"{_ONCE}, or, without Spark Connect, give ottla.spark.sink(options) to foreachBatch")
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        raise PipelineError(f"{_ONCE}, or call ottla.spark.write_once(frame, options, name), which detects repeated tasks")
+        raise PipelineError(f"{_ONCE}, or, without Spark Connect, call ottla.spark.write_once(frame, options, name)")
 
 
 class OttlaSourceAndSink(OttlaSource):

@@ -22,6 +22,7 @@ from ottla.spark.sink.options import parse_options
 from ottla.spark.sink.row_writing import RowWriter
 from ottla.spark.sink.session_setup import prepare_session
 from ottla.spark.sink.spark_metrics import gauges_of
+from ottla.spark.worker_python import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +37,11 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
     last number of each name. Raises `PipelineError`.
     """
     parsed = parse_options(options)
+    if is_connect(frame.sparkSession):
+        raise PipelineError(
+            "write_once needs a session without Spark Connect: on Spark Connect write ottla.spark.arranged(frame, options) with"
+            " write.format('ottla') and the options frame.name and frame.number"
+        )
     if parsed.progress_topic is None:
         raise PipelineError("write_once needs a progress topic, but progress.topic=none disables it: the offsets of a group expire")
     transactional_id = parsed.transactional_id

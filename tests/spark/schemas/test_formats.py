@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from ottla.pipeline.schemas import INVOICE, PURCHASE, SHIPMENT, TOTAL
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.avro import avro_schema
-from ottla.spark.schemas.formats import AVRO, FORMATS, JSON
+from ottla.spark.schemas.formats import AVRO, FORMATS, JSON, _check_package
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "LONG": st.integers(-(1 << 63), (1 << 63) - 1),
@@ -58,3 +59,12 @@ def test_formats_that_need_spark_4_are_refused_on_spark_3(name: str, monkeypatch
     monkeypatch.setattr(pyspark, "__version__", "3.5.9")
     with pytest.raises(PipelineError, match=rf"read of {name} needs Spark 4, and this is Spark 3\.5\.9: read values of a schema"):
         _values(name)
+
+
+def test_avro_package_of_a_spark_connect_server_is_not_checked_in_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from pyspark.sql import utils
+
+    monkeypatch.setattr(utils, "is_remote", lambda: True)
+    monkeypatch.setitem(sys.modules, "py4j.java_gateway", None)
+    _check_package()

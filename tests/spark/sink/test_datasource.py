@@ -125,8 +125,10 @@ def test_spark_configurations_without_exactly_once_are_refused_by_the_ottla_form
 def test_sink_is_refused_where_stages_may_be_retried(spark: Any) -> None:
     from ottla.spark.sink.datasource import OttlaSource
 
-    with pytest.raises(ottla.spark.PipelineError, match=r"maxConsecutiveAttempts=1 and without spark\.speculation, or give ottla"):
+    with pytest.raises(ottla.spark.PipelineError, match=r"maxConsecutiveAttempts=1 .*, or, without Spark Connect, give ottla"):
         OttlaSource({}).streamWriter(spark.range(1).schema, overwrite=False)
+    with pytest.raises(ottla.spark.PipelineError, match=r"maxConsecutiveAttempts=1 .*, or, without Spark Connect, call ottla"):
+        OttlaSource({}).writer(spark.range(1).schema, overwrite=False)
 
 
 def test_segment_stream_begins_at_the_offsets_in_its_option(spark: Any, broker: Broker, tmp_path: Path) -> None:
