@@ -61,7 +61,10 @@ def _running(spark: SparkSession, query_id: str | None) -> Any:
     running = session.sharedState().activeStreamingQueries()
     query = None if query_id is None else running.get(jvm.java.util.UUID.fromString(query_id))
     if query is None:
-        raise PipelineError("the sink writes micro-batches of a stream: give it to writeStream.foreachBatch")
+        raise PipelineError(
+            "the sink writes micro-batches of a stream: give it to writeStream.foreachBatch. If a function of yours calls the sink"
+            " in another thread, start that thread as a pyspark.InheritableThread"
+        )
     return query
 
 

@@ -183,3 +183,40 @@ def test_segment_source_without_records_has_no_rows(spark: Any, broker: Broker, 
     query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
     query.awaitTermination()
     assert query.exception() is None
+
+
+def test_sql_reads_segment_files_by_a_temporary_view_and_cannot_insert(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    fill(broker, 0, 10)
+    ottla.spark.register(spark)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW purchases USING ottla OPTIONS (path '{tmp_path / 'data'}', subscribe 'in')")
+    try:
+        row = spark.sql(
+            "SELECT count(*) AS count, max(CAST(CAST(value AS STRING) AS INT)) AS largest FROM purchases WHERE partition >= 0"
+        ).first()
+        assert (row["count"], row.largest) == (10, 9)
+        # The options of a view are those of the source, so that a second INSERT could not be told from a job that runs again.
+        with pytest.raises(Exception, match=r"format\('ottla'\) needs the option 'frame\.name'"):
+            spark.sql("INSERT INTO purchases SELECT * FROM purchases").collect()
+    finally:
+        spark.catalog.dropTempView("purchases")
+    assert values(broker, "in") == list(range(10))
+
+
+def test_stream_to_a_table_of_the_format_writes_each_record_once(
+    spark: Any, broker: Broker, copying: Copying, tmp_path: Path
+) -> None:
+    fill(broker, 0, 100)
+    ottla.spark.register(spark)
+    spark.sql("DROP TABLE IF EXISTS copies")
+    try:
+        for total in (100, 150):
+            frame = spark.readStream.format("ottla").options(**copying.source).load().selectExpr("key", "value")
+            writer = ottla.spark.arranged(frame, copying.sink).writeStream.format("ottla").options(**copying.sink)
+            writer = writer.option("path", str(tmp_path / "table")).option("checkpointLocation", str(tmp_path / "cp"))
+            caught_up(lambda writer=writer: writer.toTable("copies")).stop()
+            assert values(broker) == list(range(total))
+            fill(broker, total, 50)
+            # The second start needs a new table: Spark writes to an existing table of a Python source only from SQL.
+            spark.sql("DROP TABLE copies")
+    finally:
+        spark.sql("DROP TABLE IF EXISTS copies")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,46 @@ def test_stream_of_sparks_kafka_sink_continues_in_ottlas_sink_with_the_same_chec
             add(first)
             run(frame.writeStream.foreachBatch(sink))
     assert values(broker, "out") == [b"%03d" % n for n in range(300)]
+
+
+def test_sinks_called_in_threads_of_the_user_need_inheritable_threads(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    from pyspark import InheritableThread
+
+    with KafkaClient(broker.bootstrap) as client:
+        client.produce("in", [NewRecord(b"%03d" % n) for n in range(100)])
+    source = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "in", "startingOffsets": "earliest"}
+    frame = spark.readStream.format("kafka").options(**source).load().selectExpr("value")
+    sinks = [ottla.spark.sink(options_of(broker, topic=topic, transactional_id=topic)) for topic in ("out", "audit")]
+    kinds: list[Any] = [threading.Thread, InheritableThread]
+    errors: list[str] = []
+
+    def write(rows: Any, batch: int) -> None:
+        failed: list[BaseException] = []
+
+        def call(sink: Any) -> None:
+            try:
+                sink(rows, batch)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [kinds[0](target=call, args=(sink,)) for sink in sinks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failed:
+            errors.append(str(failed[0]))
+            raise failed[0]
+
+    def run() -> None:
+        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "cp"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(Exception, match=r"start that thread as a pyspark\.InheritableThread"):
+        run()
+    del kinds[0]
+    run()
+    for sink in sinks:
+        sink.close()
+    assert len(errors) == 1
+    assert values(broker, "out") == values(broker, "audit") == [b"%03d" % n for n in range(100)]

@@ -49,6 +49,7 @@ class Stream:
         self.spark, self.broker, self.directory = spark, broker, directory
         self.gathered: list[bool] = []
         self.aborted: list[str] = []
+        self.reports: list[ottla.spark.BatchReport] = []
         real = row_writing.gathered
 
         def gathered(rows: Any) -> Any:
@@ -65,10 +66,13 @@ class Stream:
         frame = self.spark.readStream.format("kafka").options(**options, includeHeaders="true")
         frame = frame.option("maxOffsetsPerTrigger", str(BATCH_RECORDS)).load().select("key", "value", "headers")
         given = {"kafka.bootstrap.servers": self.broker.bootstrap, "transactional.id": "small", "topic": "out"}
-        with ottla.spark.sink(given, on_abort=lambda batch, error: self.aborted.append(str(error))) as sink:
+        with ottla.spark.sink(given, on_batch=self.reports.append, on_abort=self._note_abort) as sink:
             writer = change(frame).writeStream.foreachBatch(sink).option("checkpointLocation", str(self.directory / "cp"))
             writer.trigger(availableNow=True).start().awaitTermination()
             return sink.metrics
+
+    def _note_abort(self, batch: int, error: BaseException) -> None:
+        self.aborted.append(str(error))
 
     def contents(self, topic: str) -> list[Any]:
         return sorted((r.key or b"", r.value or b"", tuple(r.headers)) for r in self.broker.records(topic))
@@ -177,7 +181,18 @@ class TestAStream:
         monkeypatch.setattr(row_writing, "gathered", failing)
         metrics = stream.run(records(BATCH_RECORDS))
         assert (metrics.batches, metrics.aborted, len(stream.aborted)) == (1, 1, 1)
+        assert [(report.batch, report.retries) for report in stream.reports] == [(0, 1)]
         assert stream.contents("out") == stream.contents("in")
+
+    def test_jobs_of_a_batch_have_a_name_in_the_spark_ui(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The driver gathers the first batch, and tasks write the second batch."""
+        monkeypatch.setattr(stream, "gathered", [])
+        large = NewRecord(b"x" * (MAX_RECORD_BYTES + 1))
+        stream.run([*records(BATCH_RECORDS), large])
+        assert stream.gathered == [True, False]
+        jobs = stream.spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+        found = {job.description().get() for job in map(jobs.apply, range(jobs.size())) if job.description().isDefined()}
+        assert {"ottla: transaction of small, batch 0", "ottla: transaction of small, batch 1"} <= found
 
     def test_invalid_row_in_a_small_batch_ends_the_stream_at_once(self, stream: Stream) -> None:
         with pytest.raises(Exception, match="topic 'out' has no partition 3: it has 3"):
