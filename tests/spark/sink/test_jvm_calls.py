@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from py4j.clientserver import JavaClient
 import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
+from ottla.client.wire.connection import BrokerConnection
+from ottla.protocol.messages.metadata import MetadataRequest
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
@@ -91,6 +94,33 @@ def test_sink_writes_a_small_batch_with_few_jvm_calls(spark: Any, numbers: Numbe
     assert len(calls) == BATCHES
     # The minimum of several batches counts, because a batch repeats the query for the stage's status until Spark knows it.
     assert 0 < min(calls) <= CALLS_AT_MOST, calls
+
+
+def test_sink_sends_few_requests_per_small_batch(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch asks for the partitions of the output topic, so that added partitions are used, and twice for the ids of the input
+    topics, before the first record and before the commit (docs/internals/spark.md)."""
+    sent: list[Counter[str]] = []
+    send = BrokerConnection.send
+
+    def counted(connection: BrokerConnection, request: Any, at_most: int | None = None) -> tuple[int, int]:
+        if sent:
+            topics = [topic.name for topic in request.topics] if isinstance(request, MetadataRequest) else []
+            sent[-1][" ".join([type(request).__name__.removesuffix("Request"), *topics])] += 1
+        return send(connection, request, at_most)
+
+    monkeypatch.setattr(BrokerConnection, "send", counted)
+    sink = numbers.sink()
+
+    def write(frame: Any, batch: int) -> None:
+        sent.append(Counter())
+        sink(frame, batch)
+
+    numbers.add(3)
+    numbers.run(spark, write)
+    assert len(sent) == 3
+    # The first batch finds coordinators and leaders, reads the progress and claims the id.
+    one = {"Metadata out": 1, "Metadata in": 2, "Metadata ottla-progress": 1, "Produce": 2, "TxnOffsetCommit": 1, "EndTxn": 1}
+    assert [dict(counts) for counts in sent[1:]] == [one, one]
 
 
 def test_sink_serves_a_stream_restarted_in_other_sessions(spark: Any, other_spark: Any, numbers: Numbers) -> None:
