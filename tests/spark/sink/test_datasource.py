@@ -194,7 +194,7 @@ def test_sql_reads_segment_files_by_a_temporary_view_and_cannot_insert(spark: An
             "SELECT count(*) AS count, max(CAST(CAST(value AS STRING) AS INT)) AS largest FROM purchases WHERE partition >= 0"
         ).first()
         assert (row["count"], row.largest) == (10, 9)
-        # The options of a view are those of the source, so that a second INSERT could not be told from a job that runs again.
+        # The options of a view are those of the source, so that a job that runs again looks like a second INSERT.
         with pytest.raises(Exception, match=r"format\('ottla'\) needs the option 'frame\.name'"):
             spark.sql("INSERT INTO purchases SELECT * FROM purchases").collect()
     finally:
