@@ -211,6 +211,9 @@ ELSEWHERE = {
         "docs/spark.md",
         "frames = ottla.spark.arranged(frame, options)",
     ): f"{_FIRST_RUN}::test_dataframe_with_the_option_frame_name_is_written_once_by_the_ottla_format",
+    ("docs/spark.md", 'values = spark.read.format("ottla").options(**source).schema'): (
+        "tests/spark/segments/test_reading.py::test_segment_read_respects_selected_columns_and_timestamp_bounds"
+    ),
     ("docs/spark.md", "with ottla.spark.sinks("): f"{_FIRST_RUN}::test_several_spark_sinks_write_one_batch_at_the_same_time",
     ("docs/spark.md", 'source = {"kafka.bootstrap.servers": "broker:9092", "subscri'): (
         f"{_FIRST_RUN}::test_records_that_cannot_be_decoded_are_written_once_as_dead_letters"
@@ -364,6 +367,7 @@ NOT_RUN = {
     ),
     ("examples/spark-shop/README.md", "pip wheel --no-deps --wheel-dir wheels ../.."): "needs a container engine",
     ("docs/containers.md", "docker run -p 127.0.0.1:9092:9092 ottla:8.0.0"): "needs a container engine",
+    ("docs/spark.md", "pip install ottla 'pandas>=2.2' 'pyarrow>=17' 'numpy>=1.26' "): "needs an unpacked Spark",
     ("docs/simulation.md", "make simulate SEEDS=1-1000"): ("takes an hour; tests/simulation plays a few seeds"),
 }
 """Blocks that cannot be run in tests, with the reason. test_every_block.py checks that the commands in them exist."""
