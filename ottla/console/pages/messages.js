@@ -55,7 +55,7 @@ export const messages = {
   held: () => (isPaused ? "you look at these records" : null),
   draw: (m, p) => [
     el("h1", {}, link(m.topic, "topic", { name: m.topic }), p.partition ? ` : ${p.partition}` : null),
-    el("p", { class: "note" }, range(m)),
+    el("p", { class: "note" }, range(m, p)),
     m.records.length === 0 ? el("p", { class: "note" }, none(m)) : null,
     pages(m, p),
     m.is_partial ? el("p", { class: "note", id: "partial" }, `${number(m.searched)} offsets were searched; next continues the search`) : null,
@@ -64,12 +64,13 @@ export const messages = {
   ].flat().filter(Boolean),
 };
 
-function range(m) {
+function range(m, p) {
   const waiting = m.waiting > 0 ? `; ${number(m.waiting)} wait for an open transaction` : "";
   if (m.high_watermark !== null) {
     return `offsets ${number(m.log_start_offset)} to ${number(m.high_watermark)}, stable up to ${number(m.last_stable_offset)}${waiting}`;
   }
-  const read = m.read < m.partitions ? ` of the first ${number(m.read)} of ${number(m.partitions)} partitions` : ` in ${number(m.partitions)} partitions`;
+  const part = p.partition ? "" : "the first ";
+  const read = m.read < m.partitions ? ` in ${part}${number(m.read)} of ${number(m.partitions)} partitions` : ` in ${number(m.partitions)} partitions`;
   return `${number(m.offsets)} offsets${read}${waiting}`;
 }
 
