@@ -12,7 +12,7 @@ import pytest
 from ottla import Broker
 from ottla.cli.registry_values import registry_of
 from ottla.client.schema_registry.encoding import registering_encoder
-from ottla.client.schema_registry.registry_client import AVRO, Registry, RegistryClient
+from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, Registry, RegistryClient
 from ottla.client.security.client_config import Secret
 from tests.wire.test_console import values
 from tests.wire.test_console_elsewhere import TIMEOUT_S, Site
@@ -20,6 +20,8 @@ from tests.wire.test_console_elsewhere import TIMEOUT_S, Site
 pytestmark = pytest.mark.wire
 
 SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
+KINDS = {PROTOBUF: "protobuf", JSON: "json-schema"}
+"""What a page says about a decoded value."""
 
 
 @pytest.mark.parametrize("security", [None, "SASL_PLAINTEXT"])
@@ -35,6 +37,27 @@ def test_console_message_page_shows_values_decoded_with_the_schema_registry(secu
         found = {record["offset"]: record["value"] for record in page["records"]}
         assert [(found[at]["kind"], found[at]["problem"]) for at in range(3)] == [("avro", ""), ("hex", ""), ("text", "")]
         assert found[0]["text"] == '{"id":1}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "value"),
+    [
+        (PROTOBUF, 'syntax = "proto3"; message Order { int64 id = 1; string note = 2; }', '{"id":"7","note":"ä"}'),
+        (JSON, '{"type": "object", "properties": {"id": {"type": "integer"}}}', '{"id":7,"note":"ä"}'),
+    ],
+)
+def test_console_pages_show_protobuf_and_json_schema_values_of_the_registry(kind: str, schema: str, value: str) -> None:
+    with Broker(schema_registry=True, settings={"ottla.console": True}) as broker:
+        broker.create_topic("orders", 1)
+        encode = registering_encoder(RegistryClient(Registry(broker.schema_registry_url)), "orders-value", schema, kind).encode
+        encoded = encode(value.encode())
+        broker.produce("orders", [encoded, encoded[:5] + b"\xff\xff"])
+        page = values(broker, "messages", topic="orders", order="oldest")
+        decoded, damaged = (record["value"] for record in page["records"])
+        assert (decoded["kind"], json.loads(decoded["text"]), decoded["problem"]) == (KINDS[kind], json.loads(value), "")
+        assert damaged["kind"] != KINDS[kind] or damaged["problem"], damaged
+        one = values(broker, "record", topic="orders", partition=0, offset=0)
+        assert json.loads(one["value"]["text"]) == json.loads(value)
 
 
 def served(broker: Broker, *options: str) -> subprocess.Popen[str]:
