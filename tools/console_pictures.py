@@ -1,7 +1,12 @@
-"""Takes the screenshots for docs/console.md while a small shop runs: ``python -m tools.console_pictures``."""
+"""Takes the screenshots for docs/console.md while a small shop runs: ``python -m tools.console_pictures``.
+
+``--to DIR`` takes pictures of all pages and of a dialog, to look at before a change of the pages is published: in both themes, on a
+wide and on a narrow screen, unless ``--theme`` or ``--width`` names one.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from PIL import Image
 
 from ottla import Broker
-from tools.browser import Browser, Unavailable
+from tools.browser import HEIGHT, WIDTH, Browser, Unavailable
 
 ROOT: Final = Path(__file__).parent.parent
 TIMEOUT_S: Final = 30.0
@@ -24,7 +29,18 @@ PICTURES: Final = {
     "transaction": "transaction?id=checkout-1",
     "steering": "steering",
 }
-"""The page for each picture."""
+"""The page for each picture of docs/console.md."""
+OTHERS: Final = {
+    "topics": "topics",
+    "record": "record?topic=orders&partition=0&offset=0",
+    "groups": "groups",
+    "transactions": "transactions",
+    "configs": "configs?kind=topic&name=orders",
+}
+"""The pages without a picture in docs/console.md."""
+THEMES: Final = ("light", "dark")
+NARROW: Final = 390
+NARROW_HEIGHT: Final = 844
 
 
 def producer(broker: Broker, transactional_id: str, client_id: str) -> Producer:
@@ -95,15 +111,39 @@ def smaller(file: Path) -> None:
     reduced.save(file, optimize=True)
 
 
-def take(browser: Browser, name: str) -> None:
-    """Take the picture ``name`` of what the browser shows."""
-    file = ROOT / "docs" / f"console-{name}.png"
+def take(browser: Browser, file: Path) -> None:
+    """Take a picture of what the browser shows."""
     browser.picture(file)
     smaller(file)
-    print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
+    print(f"{file}: {file.stat().st_size:,} bytes")
+
+
+def take_all(browser: Browser, pages: dict[str, str], begin: str) -> None:
+    """Take the pictures of ``pages``, and of the dialog that deletes records. ``begin`` is the beginning of the files' paths."""
+    for name, page in pages.items():
+        browser.show(page)
+        take(browser, Path(f"{begin}{name}.png"))
+    browser.show("topic?name=orders")
+    browser.click("[data-act=delete-records]")
+    browser.wait("document.querySelector('#act .preview tbody tr')")
+    take(browser, Path(f"{begin}action.png"))
+    browser.press("ESCAPE")
+    browser.wait("!document.querySelector('dialog')")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="console_pictures", description="Take the pictures of docs/console.md.")
+    parser.add_argument("--to", metavar="DIR", type=Path, help="take pictures of all pages, in DIR")
+    parser.add_argument("--theme", choices=THEMES, help="with --to: only this theme")
+    parser.add_argument("--width", metavar="PIXELS", type=int, help=f"with --to: only this width (default: {WIDTH} and {NARROW})")
+    given = parser.parse_args()
+    if given.to is None and (given.theme or given.width):
+        parser.error("--theme and --width need --to, because the pictures of docs/console.md have one look")
+    return given
 
 
 def main() -> int:
+    given = arguments()
     try:
         browser = Browser()
     except Unavailable as missing:
@@ -112,13 +152,14 @@ def main() -> int:
     with browser, Broker(settings={"ottla.console": True}) as broker:
         actors = play(broker)
         browser.enter(broker.ready["console"])
-        for name, page in PICTURES.items():
-            browser.show(page)
-            take(browser, name)
-        browser.show("topic?name=orders")
-        browser.click("[data-act=delete-records]")
-        browser.wait("document.querySelector('#act .preview tbody tr')")
-        take(browser, "action")
+        if given.to is None:
+            take_all(browser, PICTURES, f"{ROOT}/docs/console-")
+        else:
+            given.to.mkdir(parents=True, exist_ok=True)
+            for theme in [given.theme] if given.theme else THEMES:
+                for width in [given.width] if given.width else (WIDTH, NARROW):
+                    browser.look(width=width, height=HEIGHT if width > NARROW else NARROW_HEIGHT, is_dark=theme == "dark")
+                    take_all(browser, PICTURES | OTHERS, f"{given.to}/{theme}-{width}-")
         del actors
     return 0
 
