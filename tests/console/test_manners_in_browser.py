@@ -147,6 +147,40 @@ def test_pages_of_the_console_command_break_no_serious_accessibility_rule(
     browser.look(width=WIDTH, height=HEIGHT)
 
 
+def test_words_of_tables_are_not_broken_on_a_narrow_screen(shown: Browser) -> None:
+    shown.look(width=NARROW)
+    lines = """
+        return [...document.querySelectorAll('#live tbody td')].flatMap((cell) => {
+          const words = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+          const broken = [];
+          while (words.nextNode()) {
+            const range = document.createRange();
+            range.selectNodeContents(words.currentNode);
+            const text = words.currentNode.textContent;
+            const isBroken = !/\\s/.test(text) && text.length < 30 && range.getClientRects().length > 1;
+            if (isBroken) broken.push(text);
+          }
+          return broken;
+        })"""
+    for page in ("topics", "transactions", "groups", "overview"):
+        shown.show(page)
+        assert shown.script(lines) == [], page
+
+
+def test_documentation_of_a_config_is_opened_on_a_narrow_screen(shown: Browser) -> None:
+    shown.look(width=NARROW)
+    shown.show("configs?kind=topic&name=orders")
+    height = "return document.querySelector('#live tbody tr').offsetHeight"
+    assert shown.script(height) < 150, "the row's documentation is hidden at first"
+    shown.script("document.querySelector('#live .doc summary').click()")
+    shown.wait("document.querySelector('#live .doc').open")
+    assert "compact" in shown.script("return document.querySelector('#live .doc').innerText")
+    shown.look(width=WIDE)
+    shown.driver.refresh()
+    shown.wait("document.querySelector('#live .doc')?.open")
+    assert not shown.script("return document.querySelector('#live .doc summary').checkVisibility()")
+
+
 def test_console_theme_follows_the_system_or_the_choice_of_the_user(shown: Browser) -> None:
     back = "return getComputedStyle(document.body).backgroundColor"
     shown.look(is_dark=False)

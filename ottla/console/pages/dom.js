@@ -42,6 +42,9 @@ export function size(bytes) {
   return `${at === 0 ? bytes : bytes.toFixed(1)} ${units[at]}`;
 }
 
+// Returns whether the screen is wide enough to show the parts of class `more` at once. The style sheets have the same limit.
+export const isWide = () => matchMedia("(min-width: 641px)").matches;
+
 // Creates a link to a page of the console. The page is in the fragment, which does not reach a server's log.
 export const link = (text, page, parameters = {}, kind = null) =>
   el("a", { href: `#${page}?${new URLSearchParams(parameters)}`, class: kind }, text);

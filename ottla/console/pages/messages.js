@@ -1,4 +1,4 @@
-import { el, link, number, table, time } from "./dom.js";
+import { el, isWide, link, number, table, time } from "./dom.js";
 import { downloads } from "./download.js";
 import { FORMATS, bytes, headers, producer } from "./records.js";
 
@@ -13,7 +13,6 @@ const FIELDS = [
 ];
 
 const MORE = ["partition", "key", "value", "header", "producer", "isolation", "as_key", "as_value"];
-const WIDE = "(min-width: 641px)";
 
 let isPaused = false;
 
@@ -42,7 +41,7 @@ function form(p) {
   const all = [...texts, ["order", "order", choices.order], ["isolation", "isolation", choices.isolation], ["as_key", "keys as", choices.as_key],
     ["as_value", "values as", choices.as_value]];
   const isMore = ([name]) => MORE.includes(name);
-  const isOpen = matchMedia(WIDE).matches || MORE.some((name) => p[name]);
+  const isOpen = isWide() || MORE.some((name) => p[name]);
   return el("form", { onsubmit: go }, all.filter((one) => !isMore(one)).map((one) => labelled(...one)),
     el("details", { class: "more", open: isOpen }, el("summary", {}, "more"), all.filter(isMore).map((one) => labelled(...one))),
     el("button", {}, "show"), pause, downloads(p));
