@@ -36,6 +36,7 @@ PAGES = (
     "transaction?id=open",
     "configs?kind=topic&name=orders",
     "configs?kind=broker&name=1",
+    "schemas",
 )
 OWN_PAGES = (*PAGES, "steering")
 """``ottla console`` has no page of faults and clock."""
