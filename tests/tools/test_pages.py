@@ -31,7 +31,7 @@ def test_compatibility_page_is_up_to_date_with_the_tested_client_versions() -> N
     """The results on the page come from its last generation; rows, columns and versions come from the code. Each row has a test."""
     on_page = compatibility.results_on(PAGES["compatibility.md"])
     assert PAGES["compatibility.md"] == compatibility.document(on_page), "the page is outdated; run python -m tools.compatibility"
-    known = {name: of() for name, of in compatibility.CLIENTS.items()} | {
+    known = {name: of() for name, of in compatibility.SECURED_CLIENTS.items()} | {
         name: of() for name, (_, of) in compatibility.OTHERS.items()
     }
     assert set(on_page.versions) == set(known)
