@@ -333,13 +333,14 @@ class Broker:
         return self._security.client_properties(self.bootstrap, user, mechanism)
 
     def present_certificate(self, certificate: str) -> Self:
-        """Restart the broker with another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.
+        """Give the broker another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.
 
-        Unless the certificate is ``valid``, the `Broker` object's own requests fail, too. Raises ValueError for a broker without
-        TLS.
+        The running broker loads the certificate without a restart: open connections stay open, and new connections get the
+        certificate. Unless the certificate is ``valid``, the `Broker` object's own requests fail, too. Raises ValueError for a broker
+        without TLS, and `ClientError`.
         """
-        self._security.write_certificate(certificate)
-        return self.restart()
+        self._security.present_certificate(certificate, self.bootstrap if self.is_running else None)
+        return self
 
     def open_client(self) -> KafkaClient:
         """Open the client with which the `Broker` object sends requests, as a super user. The caller must close it."""

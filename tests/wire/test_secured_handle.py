@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 
 from ottla import Acl, Broker, Cluster
 from ottla.client import ClientError
@@ -165,6 +165,34 @@ def test_clients_refuse_untrusted_and_expired_certificates_and_those_of_another_
         assert admin.list_topics(timeout=CALL_S).brokers
         with pytest.raises(ValueError, match="'old' is not one of valid, expired, other-host, untrusted"):
             broker.present_certificate("old")
+
+
+@pytest.mark.parametrize("security", ["SSL", "mTLS", "SASL_SSL"])
+def test_expired_certificate_is_loaded_without_a_restart_and_open_connections_stay(security: str) -> None:
+    users: dict[str, Any] = {"SSL": None, "mTLS": ["alice"], "SASL_SSL": ALICE}
+    with Broker(security=security, users=users[security]) as broker:
+        broker.create_topic("orders", 1)
+        config = broker.client_config("confluent", None if security == "SSL" else "alice")
+        producer, pid = Producer({**config, "log_level": 0}), broker.pid
+        for kind in ("expired", "other-host", "untrusted", "expired"):
+            send(producer)
+            broker.present_certificate(kind)
+            assert broker.pid == pid
+            with pytest.raises(KafkaException):
+                AdminClient({**config, "log_level": 0}).list_topics(timeout=1)
+        send(producer)  # A new connection of the producer would be refused.
+        broker.restart()
+        with pytest.raises(ClientError, match="certificate has expired"):
+            broker.records("orders")
+        broker.present_certificate("valid")
+        assert len(broker.records("orders")) == 5
+        # A persistent data directory keeps no path of a temporary file.
+        admin = AdminClient(config)
+        (node,) = admin.list_topics(timeout=CALL_S).brokers
+        described = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(node))])
+        (entries,) = [future.result(CALL_S) for future in described.values()]
+        dynamic = ConfigSource.DYNAMIC_BROKER_CONFIG.value
+        assert not [entry.name for entry in entries.values() if entry.source == dynamic]
 
 
 def test_authenticated_session_expires_on_a_manual_clock() -> None:

@@ -43,7 +43,7 @@ class SocketTransport:
         self, address: Address, timeout_s: float, connecting: Connecting | None = None, *, opened: socket.socket | None = None
     ) -> None:
         self._open = contextlib.ExitStack()
-        raw = _connected(address, timeout_s) if opened is None else opened
+        raw = connected(address, timeout_s) if opened is None else opened
         self._open.enter_context(raw)
         try:
             raw.settimeout(timeout_s)
@@ -69,7 +69,8 @@ class SocketTransport:
             self._open.close()
 
 
-def _connected(address: Address, timeout_s: float) -> socket.socket:
+def connected(address: Address, timeout_s: float) -> socket.socket:
+    """Return a new socket that is connected to an address. Raises OSError."""
     try:
         raw = socket.create_connection(address, min(timeout_s, CONNECT_TIMEOUT_S))
     except UnicodeError:

@@ -33,6 +33,7 @@ AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 COMMON_NAME: Final = "RULE:^CN=(.*?)(?:,.*)?$/$1/"
 """The ssl.principal.mapping.rules that make a certificate's common name the name of the principal."""
 CERTIFICATES: Final = ("valid", "expired", "other-host", "untrusted")
+SERVER_STORE: Final = "server.pem"
 OTHER_HOST: Final = "other-host.invalid"
 
 
@@ -114,7 +115,9 @@ class BrokerSecurity:
     def _broker_settings(self, super_users: str) -> dict[str, str]:
         given: dict[str, str] = {}
         if self.has_tls:
-            given |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._directory / "server.pem")}
+            given |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._directory / SERVER_STORE)}
+            # A certificate of another host has none of the previous names.
+            given |= {"ssl.allow.san.changes": "true"}
             given |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self._directory / "ca.pem")}
         if self.name == MTLS:
             given |= {"ssl.client.auth": "required", "ssl.principal.mapping.rules": COMMON_NAME}
@@ -131,15 +134,27 @@ class BrokerSecurity:
             given["super.users"] = ";".join(filter(None, (super_users, f"User:{ADMIN}", "User:ANONYMOUS")))
         return given
 
+    def present_certificate(self, kind: str, running: str | None) -> None:
+        """Write another certificate, and have the broker at address ``running`` load it. Raises ValueError and `ClientError`."""
+        self.write_certificate(kind)
+        connecting = None if running is None else self.connecting(running)
+        if running is not None and connecting is not None:
+            # Imported here, because few tests change certificates.
+            from ottla.testing.security.certificate_reload import reload_key_store
+
+            own = self._client_certificate(ADMIN) if self.name == MTLS else None
+            config = f"listener.name.{self.protocol.lower()}.ssl.keystore.location"
+            reload_key_store(running, connecting, own, config, self._directory / SERVER_STORE)
+
     def write_certificate(self, kind: str) -> None:
-        """Write the certificate that the brokers present from their next start on. Raises ValueError."""
+        """Write the certificate that the brokers load at their next start. Raises ValueError."""
         if not self.has_tls:
             raise ValueError(f"a broker with the security protocol {self.protocol} has no certificate")
         if kind not in CERTIFICATES:
             raise ValueError(f"certificate: {kind!r} is not one of {', '.join(CERTIFICATES)}")
         hosts = [OTHER_HOST] if kind == "other-host" else list(dict.fromkeys(["localhost", "127.0.0.1", "::1", self._host]))
         authority = type(self._authority)("another authority") if kind == "untrusted" else self._authority
-        self._write("server.pem", authority.issue("ottla", hosts, expired=kind == "expired"))
+        self._write(SERVER_STORE, authority.issue("ottla", hosts, expired=kind == "expired"))
 
     def add_users(self, cluster: Callable[[], AbstractContextManager[KafkaClient]]) -> None:
         """Create the users of SCRAM in a running cluster. A single broker creates them from its arguments."""
