@@ -323,7 +323,8 @@ class Broker:
         ``java``, ``franz-go``, ``sarama`` or ``kafkajs``.
 
         ``user`` is one of ``users`` given to `Broker`, by default a super user. A wrong ``password`` is for tests of refused
-        clients. The default ``mechanism`` is SCRAM-SHA-512, and PLAIN without ``user``. Raises ValueError.
+        clients. The default ``mechanism`` is SCRAM-SHA-512, and PLAIN without ``user``. With OAUTHBEARER, which the setting
+        sasl.enabled.mechanisms must contain, the client has an unsecured token for an hour. Raises ValueError.
         """
         return self._security.client_config(self.bootstrap, client, user, mechanism, password)
 

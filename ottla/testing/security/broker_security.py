@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.testing.security.acls import Acl, BrokerAcls
-from ottla.testing.security.client_configs import CLIENTS, LOGIN, PLAIN, ClientCredentials, java, properties, quoted
+from ottla.testing.security.client_configs import (
+    CLIENTS,
+    LOGIN,
+    OAUTHBEARER,
+    PLAIN,
+    ClientCredentials,
+    java,
+    properties,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from ottla.client.kafka_client import KafkaClient
@@ -26,6 +35,11 @@ PROTOCOLS: Final = {
 }
 """Kafka's security protocol by the value of ``security``."""
 MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The mechanisms that are enabled unless the caller's settings name others. OAUTHBEARER is not among them, because everybody can
+make an unsecured token for any user."""
+ENABLED: Final = "sasl.enabled.mechanisms"
+CLOCK_SKEW_MS: Final = 600_000
+"""A manual clock stands at the broker's start, so for the broker a client's token is issued in the future."""
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 ADMIN: Final = "ottla-handle"
 """The super user as whom `ottla.Broker` and `ottla.Cluster` themselves connect."""
@@ -66,6 +80,7 @@ class BrokerSecurity:
         self._password = secrets.token_urlsafe(16)
         self._directory = directory / "security"
         self._host = host
+        self._mechanisms: tuple[str, ...] = MECHANISMS
         self._authority: Any = None
         self._client_certificates: dict[str, Path] = {}
         if self.has_tls:
@@ -94,10 +109,14 @@ class BrokerSecurity:
 
     def prepare(self, settings: Mapping[str, object], *, has_users: bool = True) -> list[str]:
         """Write the files, and return the arguments of ``ottla serve`` that name them. With ``has_users`` the broker creates the
-        SCRAM users. ``settings`` are the caller's settings.
+        SCRAM users. ``settings`` are the caller's settings. Raises ValueError for mechanisms without PLAIN.
         """
         if self.is_plain:
             return []
+        if self._has_sasl and ENABLED in settings:
+            self._mechanisms = tuple(name.strip() for name in str(settings[ENABLED]).split(","))
+            if PLAIN not in self._mechanisms:
+                raise ValueError(f"settings: {ENABLED} is {settings[ENABLED]!r}; add {PLAIN}, by which the handle itself connects")
         if not self._directory.is_dir():
             self._directory.mkdir(mode=0o700)
             self._client_certificates.clear()
@@ -125,7 +144,9 @@ class BrokerSecurity:
             of = f"listener.name.{self.protocol.lower()}"
             users = {**self._users, ADMIN: self._password}
             options = " ".join(f"{quoted(f'user_{name}')}={quoted(password)}" for name, password in users.items())
-            given["sasl.enabled.mechanisms"] = ",".join(MECHANISMS)
+            given[ENABLED] = ",".join(self._mechanisms)
+            skew = f'unsecuredValidatorAllowableClockSkewMs="{CLOCK_SKEW_MS}"'
+            given[f"{of}.oauthbearer.sasl.jaas.config"] = f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required {skew};"
             given[f"{of}.plain.sasl.jaas.config"] = f"{LOGIN}.plain.PlainLoginModule required {options};"
         if self._acls is not None:
             given["authorizer.class.name"] = AUTHORIZER
@@ -210,11 +231,16 @@ class BrokerSecurity:
     ) -> ClientCredentials:
         if self.name == MTLS:
             return replace(made, own=self._client_certificate(user or ADMIN))
+        if mechanism is not None and mechanism not in self._mechanisms:
+            hint = f"; give settings={{{ENABLED!r}: ...}} to enable it" if mechanism == OAUTHBEARER else ""
+            raise ValueError(f"mechanism: {mechanism!r} is not one of {', '.join(self._mechanisms)}{hint}")
+        if mechanism == OAUTHBEARER:
+            if user is None or password is not None or not user.isprintable() or " " in user:
+                raise ValueError(f"mechanism: clients with {OAUTHBEARER} need user=, a name without spaces, and have no password")
+            return replace(made, mechanism=OAUTHBEARER, user=user)
         if user is not None and user not in self._users and password is None:
             known = ", ".join(self._users) or "none"
             raise ValueError(f"unknown user {user!r}; the users of this broker are {known}, and others need password=")
-        if mechanism is not None and mechanism not in MECHANISMS:
-            raise ValueError(f"mechanism: {mechanism!r} is not one of {', '.join(MECHANISMS)}")
         if user is None:
             if mechanism not in (None, PLAIN):
                 raise ValueError(f"mechanism: without user= only {PLAIN} is possible; give user= as well")

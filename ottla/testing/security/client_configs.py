@@ -9,7 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from ottla.testing.security.tokens import aiokafka_provider, kafka_python_provider, unsecured_token
+
 PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
 LOGIN: Final = "org.apache.kafka.common.security"
 
 
@@ -30,6 +33,11 @@ class ClientCredentials:
     def has_sasl(self) -> bool:
         return self.protocol.startswith("SASL")
 
+    @property
+    def has_token(self) -> bool:
+        """Whether the client authenticates by an unsecured token, and has no password."""
+        return self.mechanism == OAUTHBEARER
+
 
 def java(client: ClientCredentials) -> dict[str, Any]:
     """The properties of Kafka's own clients and tools, and of ``--command-config``."""
@@ -45,6 +53,9 @@ def java(client: ClientCredentials) -> dict[str, Any]:
 
 def jaas(client: ClientCredentials) -> str:
     """The value of ``sasl.jaas.config``."""
+    if client.has_token:
+        module = "oauthbearer.OAuthBearerLoginModule"
+        return f"{LOGIN}.{module} required unsecuredLoginStringClaim_sub={quoted(client.user)};"
     module = "plain.PlainLoginModule" if client.mechanism == PLAIN else "scram.ScramLoginModule"
     return f"{LOGIN}.{module} required username={quoted(client.user)} password={quoted(client.password)};"
 
@@ -61,14 +72,18 @@ def librdkafka(client: ClientCredentials) -> dict[str, Any]:
         settings["ssl.ca.location"] = str(client.trusted)
     if client.own is not None:
         settings |= {"ssl.certificate.location": str(client.own), "ssl.key.location": str(client.own)}
-    if client.has_sasl:
+    if client.has_token:
+        # librdkafka splits this value at spaces, which a name can therefore not contain.
+        settings |= {"sasl.mechanism": OAUTHBEARER, "enable.sasl.oauthbearer.unsecure.jwt": True}
+        settings["sasl.oauthbearer.config"] = f"principal={client.user}"
+    elif client.has_sasl:
         settings |= {"sasl.mechanism": client.mechanism, "sasl.username": client.user, "sasl.password": client.password}
     return settings
 
 
 def kafka_python(client: ClientCredentials) -> dict[str, Any]:
     """The keyword arguments of kafka-python's classes."""
-    settings = _of_python(client)
+    settings = _of_python(client, kafka_python_provider)
     if client.trusted is not None:
         settings["ssl_cafile"] = str(client.trusted)
     if client.own is not None:
@@ -78,7 +93,7 @@ def kafka_python(client: ClientCredentials) -> dict[str, Any]:
 
 def aiokafka(client: ClientCredentials) -> dict[str, Any]:
     """The keyword arguments of aiokafka's classes."""
-    settings = _of_python(client)
+    settings = _of_python(client, aiokafka_provider)
     if client.trusted is not None:
         context = settings["ssl_context"] = ssl.create_default_context(cafile=str(client.trusted))
         if client.own is not None:
@@ -86,9 +101,11 @@ def aiokafka(client: ClientCredentials) -> dict[str, Any]:
     return settings
 
 
-def _of_python(client: ClientCredentials) -> dict[str, Any]:
+def _of_python(client: ClientCredentials, token_provider: Callable[[str], Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {"bootstrap_servers": client.bootstrap, "security_protocol": client.protocol}
-    if client.has_sasl:
+    if client.has_token:
+        settings |= {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": token_provider(client.user)}
+    elif client.has_sasl:
         settings |= {
             "sasl_mechanism": client.mechanism,
             "sasl_plain_username": client.user,
@@ -104,7 +121,9 @@ def kafkajs(client: ClientCredentials) -> dict[str, Any]:
         settings["ssl"] = {"ca": [client.trusted.read_text()]}
         if client.own is not None:
             settings["ssl"] |= {"key": client.own.read_text(), "cert": client.own.read_text()}
-    if client.has_sasl:
+    if client.has_token:
+        settings["sasl"] = {"mechanism": client.mechanism.lower(), "token": unsecured_token(client.user)}
+    elif client.has_sasl:
         settings["sasl"] = {"mechanism": client.mechanism.lower(), "username": client.user, "password": client.password}
     return settings
 
@@ -114,7 +133,9 @@ def go(client: ClientCredentials) -> dict[str, Any]:
     settings: dict[str, Any] = {"seeds": client.bootstrap.split(",")}
     if client.trusted is not None:
         settings["tls"] = {"ca": str(client.trusted), "own": None if client.own is None else str(client.own)}
-    if client.has_sasl:
+    if client.has_token:
+        settings["sasl"] = {"mechanism": client.mechanism, "token": unsecured_token(client.user)}
+    elif client.has_sasl:
         settings["sasl"] = {"mechanism": client.mechanism, "user": client.user, "password": client.password}
     return settings
 

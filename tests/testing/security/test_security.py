@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import ssl
 import sys
 from pathlib import Path
@@ -110,12 +112,33 @@ def test_each_mtls_client_has_its_own_certificate(tmp_path: Path) -> None:
         (("librdkafka", None, None, None), "client: 'librdkafka' is not one of java, confluent"),
         (("java", "bob", None, None), "unknown user 'bob'; the users of this broker are alice"),
         (("java", "alice", "SCRAM", None), "mechanism: 'SCRAM' is not one of PLAIN"),
+        (("java", "alice", "OAUTHBEARER", None), "'OAUTHBEARER' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; give settings="),
         (("java", None, "SCRAM-SHA-256", None), "without user= only PLAIN is possible"),
     ],
 )
 def test_unusable_arguments_of_client_config_are_refused(tmp_path: Path, arguments: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         made(tmp_path).client_config("h:1", *arguments)
+
+
+def test_client_config_has_tokens_where_oauthbearer_is_enabled(tmp_path: Path) -> None:
+    security = made(tmp_path, "SASL_PLAINTEXT", {"alice": PASSWORD})
+    with pytest.raises(ValueError, match="add PLAIN"):
+        security.prepare({"sasl.enabled.mechanisms": "OAUTHBEARER"})
+    security.prepare({"sasl.enabled.mechanisms": "OAUTHBEARER, PLAIN"})
+    configs = {
+        client: security.client_config("h:1", client, "carol", "OAUTHBEARER", None) for client in ("java", "franz-go", "kafkajs")
+    }
+    assert configs["java"]["sasl.jaas.config"].endswith('OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="carol";')
+    for client in ("franz-go", "kafkajs"):
+        header, claims, signature = configs[client]["sasl"]["token"].split(".")
+        assert json.loads(base64.urlsafe_b64decode(claims + "=="))["sub"] == "carol"
+        assert (json.loads(base64.urlsafe_b64decode(header + "==")), signature) == ({"alg": "none"}, "")
+    for arguments in ((None, "OAUTHBEARER", None), ("a b", "OAUTHBEARER", None), ("carol", "OAUTHBEARER", "hush")):
+        with pytest.raises(ValueError, match="a name without spaces"):
+            security.client_config("h:1", "java", *arguments)
+    with pytest.raises(ValueError, match="'SCRAM-SHA-512' is not one of OAUTHBEARER, PLAIN"):
+        security.client_config("h:1", "java", "alice", "SCRAM-SHA-512", None)
 
 
 def test_client_config_for_a_broker_without_security_sets_plaintext(tmp_path: Path) -> None:
