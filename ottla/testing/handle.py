@@ -337,8 +337,8 @@ class Broker:
         """Give the broker another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.
 
         The running broker loads the certificate without a restart: open connections stay open, and new connections get the
-        certificate. Unless the certificate is ``valid``, the `Broker` object's own requests fail, too. Raises ValueError for a broker
-        without TLS, and `ClientError`.
+        certificate. Unless the certificate is ``valid``, the `Broker` object's own requests fail, too. Raises ValueError for a
+        broker without TLS, and `ClientError`.
         """
         self._security.present_certificate(certificate, self.bootstrap if self.is_running else None)
         return self
