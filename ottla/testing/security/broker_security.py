@@ -35,7 +35,7 @@ PROTOCOLS: Final = {
 }
 """Kafka's security protocol by the value of ``security``."""
 MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms that are enabled unless the caller's settings name others. OAUTHBEARER is not among them, because everybody can
+"""The mechanisms that are enabled unless the caller's settings name others. OAUTHBEARER is not among them, because any client can
 make an unsecured token for any user."""
 ENABLED: Final = "sasl.enabled.mechanisms"
 CLOCK_SKEW_MS: Final = 600_000
