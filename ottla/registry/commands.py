@@ -46,7 +46,7 @@ def check_subject(subject: str) -> str:
         subject = name
     if not subject or len(subject) > MAX_SUBJECT_CHARS or not subject.isprintable():
         raise RegistryError(
-            RegistryCode.INVALID_SUBJECT, f"{subject[:80]!r} is not a subject: give 1 to {MAX_SUBJECT_CHARS} characters"
+            RegistryCode.INVALID_SUBJECT, f"{subject[:80]!r} is not a subject: give 1 to {MAX_SUBJECT_CHARS} printable characters"
         )
     return subject
 

@@ -305,7 +305,8 @@ def _module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule:
     key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS_KEY}"
     if key not in config.given:
         if mechanism in NEEDS_MODULE:
-            raise ConfigError(f'{key} is not set; give "{MODULES[mechanism]} required user_alice=\\"PASSWORD\\";"')
+            users = ' user_alice=\\"PASSWORD\\"' if mechanism == PLAIN else ""
+            raise ConfigError(f'{key} is not set; give "{MODULES[mechanism]} required{users};"')
         return LoginModule(MODULES[mechanism], {})
     try:
         module = login_module(config.given[key])

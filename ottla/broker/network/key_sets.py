@@ -61,7 +61,7 @@ class KeySource:
             try:
                 self._keys = KeySet(_read(url))
             except (OSError, KeySetError) as error:
-                raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: cannot load {url}: {error}") from None
+                raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: cannot load {_shown(url)}: {error}") from None
             self._load_after(refresh_ms)
         else:
             self._load()
@@ -111,7 +111,13 @@ class KeySource:
         self._env.run_aside(_loader(self._url, loaded), done)
 
     def _failed(self, error: BaseException | None) -> None:
-        self._errors.failed("keys_not_loaded", _described(error), key=self._url, url=self._url)
+        self._errors.failed("keys_not_loaded", _described(error), key=self._url, url=_shown(self._url))
+
+
+def _shown(url: str) -> str:
+    """A URL without user, password and query, which may be secrets."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _loader(url: str, loaded: list[KeySet]) -> Callable[[], None]:

@@ -86,6 +86,7 @@ def test_environment_variable_may_set_a_config_with_a_listener_prefix() -> None:
         ({"sasl.enabled.mechanisms": "DIGEST-MD5"}, "DIGEST-MD5 is not supported"),
         ({"sasl.enabled.mechanisms": ""}, "the listener IN needs a mechanism"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, "listener.name.in.plain.sasl.jaas.config is not set; give"),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, 'OAuthBearerLoginModule required;"'),
         ({"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": JAAS}, "listener.name.in.plain.sasl.jaas.config is not set"),
         ({"sasl.enabled.mechanisms": "PLAIN", "listener.name.in.plain.sasl.jaas.config": "x"}, "control flag not specified"),
         (

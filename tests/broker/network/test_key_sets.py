@@ -233,3 +233,16 @@ def test_broker_does_not_start_without_the_file_of_its_keys(tmp_path: Path, cont
 def test_url_of_another_scheme_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="is not a URL; give file:/PATH or https://HOST/PATH"):
         KeySource(simulated_env(), url, REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+
+
+def test_address_of_keys_is_logged_without_user_password_and_query(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(url: str, timeout: float) -> None:
+        raise URLError("refused")
+
+    monkeypatch.setattr(key_sets, "urlopen", refuse)
+    env = simulated_env()
+    KeySource(env, "https://user:hush@localhost/keys?token=hush", REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    env.scheduler.settle()
+    (line,) = lines
+    assert line["url"] == "https://localhost/keys"
+    assert "hush" not in str(line)
