@@ -47,7 +47,9 @@ class Lifecycle:
         self.unexpected_errors += 1
         error = sys.exception()
         if may_have_secrets and error is not None:
-            reason = f"{type(error).__name__} ({HIDDEN})"
+            # The place distinguishes two bugs of the same type.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            reason = f"{type(error).__name__} at {place.filename}:{place.lineno} ({HIDDEN})"
             self._errors.failed(event, reason, level="error", exception=_without_texts(error), **fields)
             return
         self._errors.failed(event, repr(sys.exception())[:REASON_CHARACTERS], level="exception", **fields)

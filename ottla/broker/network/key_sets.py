@@ -29,6 +29,8 @@ MAX_UNKNOWN_KEYS = 10
 invented key id would cause a load."""
 MAX_KEY_ID_CHARACTERS = 1_000
 """A longer key id causes no load (RefreshingHttpsJwks)."""
+MIN_DELAY_MS = 100
+"""Minimum time in ms between two loads, because the settings may be 0."""
 MAX_REASON_CHARACTERS = 200
 SCHEMES = ("file:", "https:", "http:")
 
@@ -67,7 +69,7 @@ class KeySource:
             self._load()
 
     def current(self) -> KeySet | None:
-        """The loaded keys; None until the first keys have arrived."""
+        """The loaded keys; None until the first keys have arrived. A changed file is read within this call."""
         if self._file and (version := _version(self._file)) != self._version:
             self._version = version
             try:
@@ -78,7 +80,9 @@ class KeySource:
         return self._keys
 
     def missed(self, key_id: str) -> None:
-        """Load the keys again, because a token names an unknown key."""
+        """Load the keys again, because a token names an unknown key. `current` has already loaded a file that has changed."""
+        if self._file:
+            return
         now_ms = self._env.steady_ms()
         self._unknown = {key: at_ms for key, at_ms in self._unknown.items() if now_ms - at_ms < UNKNOWN_KEY_MS}
         is_allowed = key_id not in self._unknown and len(self._unknown) < MAX_UNKNOWN_KEYS
@@ -87,7 +91,7 @@ class KeySource:
             self._load()
 
     def _load_after(self, delay_ms: int) -> None:
-        self._timer = self._env.call_later(delay_ms, self._load)
+        self._timer = self._env.call_later(max(delay_ms, MIN_DELAY_MS), self._load)
 
     def _load(self) -> None:
         if self._timer is not None:
@@ -96,11 +100,15 @@ class KeySource:
             return
         self._is_loading = True
         loaded: list[KeySet] = []
+        version = self._version
 
         def done(error: BaseException | None) -> None:
             self._is_loading = False
             if loaded:
-                self._keys, self._next_retry_ms = loaded[0], self._retry_ms
+                if version == self._version:
+                    # Otherwise `current` has meanwhile loaded a newer file.
+                    self._keys = loaded[0]
+                self._next_retry_ms = self._retry_ms
                 self._errors.succeeded(self._url)
                 self._load_after(self._refresh_ms)
             else:

@@ -226,6 +226,9 @@ class TlsHandshake(asyncio.BufferedProtocol):
             self._handshakes.failed(self._peer, _described(error))
             if isinstance(error, ssl.SSLError):
                 self._count_failure()
+        except BaseException:
+            self._end(raw)
+            raise
         else:
             waiter.add_done_callback(lambda _: self._drive(raw, starting))
 

@@ -6,7 +6,7 @@ Nothing is cached. Each change is a `ChangeRequest`, so that the console can sho
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -103,6 +103,10 @@ class _Compatibility(msgspec.Struct):
     messages: list[str] = []
 
 
+class _Registered(msgspec.Struct):
+    id: int
+
+
 class _ErrorBody(msgspec.Struct):
     message: str
 
@@ -162,7 +166,7 @@ class RegistryAdmin:
 
     def registered_id(self, change: ChangeRequest) -> int:
         """Send a registration, and return the schema's id."""
-        return int(self._decoded(self.change(change), dict[str, Any])["id"])
+        return self._decoded(self.change(change), _Registered).id
 
     def _read(self, path: str, kind: type[T], body: bytes | None = None, missing: tuple[int, ...] = (404,)) -> T | None:
         answer = self._client.send(path, body)

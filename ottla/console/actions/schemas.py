@@ -71,7 +71,11 @@ class RegisterSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def run(self, to: ActionClients) -> Effects:
         admin = RegistryAdmin(to.registry())
         number = admin.registered_id(self._change())
-        registered = admin.version_with(self.subject, self._schema())
+        try:
+            registered = admin.version_with(self.subject, self._schema())
+        except ClientError:
+            # The schema is registered. Only its version is unknown.
+            registered = None
         version = {} if registered is None else {"version": registered.version}
         said = f"subject {self.subject} has the schema as version {version.get('version', 'unknown')}, with the schema id {number}"
         return Effects(said=said, page="subject", parameters={"name": self.subject, **version})

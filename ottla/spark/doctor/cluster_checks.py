@@ -99,7 +99,8 @@ def _apis(cluster: BrokerConnections, nodes: Iterable[BrokerNode], options: Sink
             for request in requests:
                 broker.version(request)
     except NotServed as missing:
-        return failed("APIs", str(missing), "upgrade that broker, or give the option writer=driver")
+        driver = "" if options.writer == "driver" else ", or give the option writer=driver"
+        return failed("APIs", str(missing), f"upgrade that broker{driver}")
     return ok("APIs", f"each broker can be reached, and has the APIs that writer={options.writer} needs")
 
 

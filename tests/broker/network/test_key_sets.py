@@ -246,3 +246,30 @@ def test_address_of_keys_is_logged_without_user_password_and_query(lines: list[A
     (line,) = lines
     assert line["url"] == "https://localhost/keys"
     assert "hush" not in str(line)
+
+
+def test_file_that_changes_during_a_load_keeps_its_new_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, env = tmp_path / "keys.json", simulated_env()
+    file.write_bytes(document("r"))
+    source = KeySource(env, file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    read = key_sets._read
+    changed: list[bool] = []
+
+    def change_after_reading(url: str) -> bytes:
+        content = read(url)
+        if not changed:
+            changed.append(True)
+            file.write_bytes(document("r", "n"))
+            assert known(source, "r", "n") == ["r", "n"]
+        return content
+
+    monkeypatch.setattr(key_sets, "_read", change_after_reading)
+    env.scheduler.advance(REFRESH_MS)
+    assert changed
+    assert known(source, "r", "n") == ["r", "n"]
+
+
+def test_refresh_interval_of_zero_loads_keys_at_most_ten_times_a_second(provider: Provider) -> None:
+    source = provider.source(refresh_ms=0)
+    assert 0 < provider.after(1_000) <= 10
+    assert known(source, "r") == ["r"]
