@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"net/http"
 	"net/url"
 	"os"
 	"time"
@@ -28,9 +29,11 @@ func main() {
 		options = append(options, sr.BasicAuth(where.User.Username(), password))
 		where.User = nil
 	}
-	client, err := sr.NewClient(append(options, sr.URLs(where.String()))...)
+	// The client's own limit of 5 s is too short for a busy machine.
+	options = append(options, sr.URLs(where.String()), sr.HTTPClient(&http.Client{Timeout: 60 * time.Second}))
+	client, err := sr.NewClient(options...)
 	check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 
 	schemas := map[string]sr.Schema{
