@@ -30,17 +30,22 @@ def validator(schema: RegisteredSchema, referenced: Mapping[str, RegisteredSchem
     base = root.get("$id", "") if isinstance(root, dict) else ""
     # A registry without a function that retrieves documents never connects to a host.
     documents: Registry[Any] = Registry()
+    names = _prepare(root)
     for name, one in referenced.items():
         resource = Resource.from_contents(json.loads(one.text), default_specification=DRAFT7)
-        _prepare(resource.contents)
+        names |= _prepare(resource.contents)
         documents = documents.with_resources([(uri, resource) for uri in {name, urljoin(base, name)}])
-    _prepare(root)
+    if {"patternProperties", "unevaluatedProperties"} <= names:
+        # For unevaluatedProperties the library runs the expressions of patternProperties with Python's re, and follows $ref from
+        # one document to another.
+        raise ValueError("patternProperties and unevaluatedProperties in a schema and its references are not supported")
     keywords = {"pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional_properties}
     return extend(chosen, keywords)(root, registry=documents)
 
 
-def _prepare(document: Any) -> None:
-    """Remove each ``$schema``, because at these places the library would continue with its own keywords instead of those below."""
+def _prepare(document: Any) -> set[str]:
+    """Remove each ``$schema``, because at these places the library would continue with its own keywords instead of those below.
+    Returns the names of all members of objects."""
     pending: list[Any] = [document]
     names: set[str] = set()
     while pending:
@@ -52,9 +57,7 @@ def _prepare(document: Any) -> None:
             pending.extend(one.values())
         elif isinstance(one, list):
             pending.extend(one)
-    if {"patternProperties", "unevaluatedProperties"} <= names:
-        # The library evaluates the expressions for unevaluatedProperties itself.
-        raise ValueError("patternProperties and unevaluatedProperties in one schema are not supported")
+    return names
 
 
 def _matches(expression: str, text: str) -> bool:

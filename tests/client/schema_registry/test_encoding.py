@@ -198,3 +198,21 @@ def test_values_that_match_a_json_schema_are_written(client: RegistryClient, sch
 def test_json_schema_that_cannot_be_checked_in_linear_time_is_refused(client: RegistryClient, schema: Any, reason: str) -> None:
     with pytest.raises(ClientError, match=reason):
         registering_encoder(client, "s", json.dumps(schema), JSON).encode(b'"x"')
+
+
+@pytest.mark.parametrize(("root", "referenced"), [("unevaluatedProperties", "patternProperties"), ("patternProperties", "allOf")])
+def test_json_schema_with_expressions_for_unevaluated_properties_of_another_document_is_refused(
+    client: RegistryClient, stored: StoredRegistry, root: str, referenced: str
+) -> None:
+    keywords = {
+        "patternProperties": {EXPONENTIAL: {}},
+        "unevaluatedProperties": False,
+        "allOf": [{"unevaluatedProperties": False}],
+    }
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    stored.register("other", {**draft, referenced: keywords[referenced]}, schemaType=JSON)
+    schema = {**draft, "$ref": "other.json", root: keywords[root]}
+    references = [{"name": "other.json", "subject": "other", "version": 1}]
+    stored.register("s", schema, schemaType=JSON, references=references)
+    with pytest.raises(ClientError, match="patternProperties and unevaluatedProperties in a schema and its references"):
+        version_encoder(client, "s", None)
