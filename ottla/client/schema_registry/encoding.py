@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
+from ottla.arguments import BadArgument
 from ottla.client.errors import ClientError
 from ottla.client.schema_registry.decoding import FORMATS, missing_library, parsed_avro
 from ottla.client.schema_registry.framing import framed
@@ -35,21 +36,10 @@ def kind_of(file: PurePath) -> str:
 
 
 class RegistryEncoder:
-    """Encodes values by a registered schema. The constructor raises `ClientError` for a schema that cannot be used. ``part`` is
-    ``value`` or ``key``, for errors."""
+    """Encodes values by a registered schema, with a function of `_usable_writer`. ``part`` is ``value`` or ``key``, for errors."""
 
-    def __init__(self, client: RegistryClient, schema_id: int, schema: RegisteredSchema, part: str = VALUE) -> None:
-        self._schema_id, self._part = schema_id, part
-        try:
-            self._write = _writer(client, schema_id, schema)
-        except ClientError:
-            raise
-        except ImportError as error:
-            raise missing_library(schema.kind, error) from None
-        except Exception as error:
-            # The libraries raise many types of exceptions for a schema that they cannot read.
-            what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            raise ClientError(f"schema {schema_id} of the registry cannot be read ({what})") from None
+    def __init__(self, schema_id: int, write: Write, part: str = VALUE) -> None:
+        self._schema_id, self._write, self._part = schema_id, write, part
 
     def encode(self, text: bytes) -> bytes:
         """Encode a JSON text. Raises `ClientError`."""
@@ -61,13 +51,20 @@ class RegistryEncoder:
             return framed(self._schema_id, self._write(value))
         except Exception as error:
             # The libraries raise many types of exceptions for a value that does not match the schema.
-            reason = " ".join(f"{error}".split())[:200] or type(error).__name__
+            reason = _one_line(error) or type(error).__name__
             raise ClientError(f"a {self._part} does not match the schema ({reason}): {_shown(text)}") from None
 
 
 def registering_encoder(client: RegistryClient, subject: str, text: str, kind: str) -> RegistryEncoder:
-    """Register a schema under a subject, and return its encoder. Raises `ClientError`."""
-    return RegistryEncoder(client, client.register(subject, text, kind), RegisteredSchema(text=text, kind=kind))
+    """Register a schema under a subject, and return its encoder. An Avro or JSON schema that cannot be used is not registered.
+    Raises `ClientError`."""
+    schema = RegisteredSchema(text=text, kind=kind)
+    if kind == PROTOBUF:
+        # The registry compiles the schema and returns its descriptor by the schema id.
+        schema_id = client.register(subject, text, kind)
+        return RegistryEncoder(schema_id, _usable_writer(client, schema_id, schema))
+    write = _usable_writer(client, None, schema)
+    return RegistryEncoder(client.register(subject, text, kind), write)
 
 
 def version_encoder(
@@ -79,7 +76,7 @@ def version_encoder(
     if found is None:
         what = "version" if version is None else f"version {version}"
         raise ClientError(f"the registry at {admin.url} has no {what} of subject {subject!r}; register the schema first")
-    return found, RegistryEncoder(client, found.id, found.schema, part)
+    return found, RegistryEncoder(found.id, _usable_writer(client, found.id, found.schema), part)
 
 
 def _not_json(constant: str) -> None:
@@ -87,8 +84,32 @@ def _not_json(constant: str) -> None:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def _writer(client: RegistryClient, schema_id: int, schema: RegisteredSchema) -> Write:
+def _usable_writer(client: RegistryClient, schema_id: int | None, schema: RegisteredSchema) -> Write:
+    """Return the function that encodes values by a schema; ``schema_id`` is None before its registration. Raises `ClientError` for
+    a schema that cannot be used."""
+    name = "the schema" if schema_id is None else f"schema {schema_id} of the registry"
+    try:
+        return _writer(client, schema_id, schema)
+    except ClientError:
+        raise
+    except ImportError as error:
+        raise missing_library(schema.kind, error) from None
+    except BadArgument as error:
+        # The schema may be valid: google-re2 is missing, or does not support one of its expressions.
+        raise ClientError(f"{name} cannot be used: {_one_line(error)}") from None
+    except Exception as error:
+        # The libraries raise many types of exceptions for a schema that they cannot read. The text of a SchemaError is long.
+        reason = getattr(error, "message", None) or error
+        raise ClientError(f"{name} cannot be read ({type(error).__name__}: {_one_line(reason)})") from None
+
+
+def _one_line(reason: object) -> str:
+    return " ".join(f"{reason}".split())[:200]
+
+
+def _writer(client: RegistryClient, schema_id: int | None, schema: RegisteredSchema) -> Write:
     if schema.kind == PROTOBUF:
+        assert schema_id is not None
         from ottla.client.schema_registry.protobuf_messages import ProtobufMessages
 
         return ProtobufMessages(schema_id, client).written

@@ -16,31 +16,66 @@ from jsonschema.validators import Draft7Validator, extend, validator_for
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
 
+from ottla.arguments import BadArgument
 from ottla.client.records.expressions import pattern
 from ottla.client.schema_registry.registry_client import RegisteredSchema
 
 DIALECT: Final = "$schema"
+DATA: Final = {"const", "default", "enum", "examples"}
+"""Keywords with values. A member ``pattern`` of such a value is not an expression."""
+SCHEMAS_BY_NAME: Final = {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+"""Keywords with an object of schemas, whose names are not keywords."""
 
 
 def validator(schema: RegisteredSchema, referenced: Mapping[str, RegisteredSchema]) -> Any:
     """Return jsonschema's validator of a schema, with the schemas to which it refers by reference name. Raises the exceptions of
-    jsonschema for a schema that is invalid, and ValueError for one that cannot be checked in linear time."""
+    jsonschema for a schema that is invalid, and `BadArgument` for one that cannot be checked in linear time."""
     root = json.loads(schema.text)
-    chosen = validator_for(root, default=Draft7Validator)
+    chosen = _checked_dialect(root)
     base = root.get("$id", "") if isinstance(root, dict) else ""
     # A registry without a function that retrieves documents never connects to a host.
     documents: Registry[Any] = Registry()
     names = _prepare(root)
     for name, one in referenced.items():
-        resource = Resource.from_contents(json.loads(one.text), default_specification=DRAFT7)
+        contents = json.loads(one.text)
+        _checked_dialect(contents)
+        resource = Resource.from_contents(contents, default_specification=DRAFT7)
         names |= _prepare(resource.contents)
         documents = documents.with_resources([(uri, resource) for uri in {name, urljoin(base, name)}])
     if {"patternProperties", "unevaluatedProperties"} <= names:
         # For unevaluatedProperties the library runs the expressions of patternProperties with Python's re, and follows $ref from
         # one document to another.
-        raise ValueError("patternProperties and unevaluatedProperties in a schema and its references are not supported")
+        raise BadArgument("patternProperties and unevaluatedProperties in a schema and its references are not supported")
     keywords = {"pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional_properties}
     return extend(chosen, keywords)(root, registry=documents)
+
+
+def _checked_dialect(document: Any) -> Any:
+    """Return jsonschema's class for the dialect of a document. Raises SchemaError for an invalid schema, and `BadArgument` for an
+    expression that RE2 does not accept."""
+    chosen = validator_for(document if isinstance(document, dict) else {}, default=Draft7Validator)
+    # Without a format checker, because the format "regex" would compile the expressions with Python's re.
+    chosen.check_schema(document, format_checker=None)
+    pending: list[Any] = [document]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, list):
+            pending.extend(one)
+        if not isinstance(one, dict):
+            continue
+        if isinstance(one.get("pattern"), str):
+            pattern(one["pattern"], is_utf8=True)
+        for keyword, below in one.items():
+            if keyword in DATA:
+                continue
+            if keyword not in SCHEMAS_BY_NAME or not isinstance(below, dict):
+                pending.append(below)
+                continue
+            if keyword == "patternProperties":
+                for expression in below:
+                    pattern(expression, is_utf8=True)
+            pending.extend(below.values())
+    return chosen
 
 
 def _prepare(document: Any) -> set[str]:

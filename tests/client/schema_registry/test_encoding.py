@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from typing import Any
 
 import pytest
@@ -191,13 +192,46 @@ def test_values_that_match_a_json_schema_are_written(client: RegistryClient, sch
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"pattern": "^(?=x)"}, "is not a regular expression of RE2"),
+        ({"pattern": "^(?=x)"}, "the schema cannot be used: .*is not a regular expression of RE2"),
+        ({"properties": {"pattern": {"items": [{"pattern": "(?=x)"}]}}}, "is not a regular expression of RE2"),
+        ({"$defs": {"default": {"patternProperties": {"(?=x)": {}}}}}, "is not a regular expression of RE2"),
         ({"allOf": [{"patternProperties": {"a": {}}}, {"unevaluatedProperties": False}]}, "are not supported"),
+        ({"type": 5}, "the schema cannot be read .*5 is not valid"),
+        ({"properties": {"a": {"pattern": 1}}}, "the schema cannot be read .*1 is not of type 'string'"),
+        (7, "the schema cannot be read .*7 is not of type"),
     ],
 )
-def test_json_schema_that_cannot_be_checked_in_linear_time_is_refused(client: RegistryClient, schema: Any, reason: str) -> None:
+def test_unusable_json_schema_is_refused_before_it_is_registered(
+    client: RegistryClient, stored: StoredRegistry, schema: Any, reason: str
+) -> None:
     with pytest.raises(ClientError, match=reason):
-        registering_encoder(client, "s", json.dumps(schema), JSON).encode(b'"x"')
+        registering_encoder(client, "s", json.dumps(schema), JSON)
+    assert stored.log.records == []
+
+
+def test_avro_schema_that_cannot_be_read_is_not_registered(client: RegistryClient, stored: StoredRegistry) -> None:
+    with pytest.raises(ClientError, match=r"the schema cannot be read .*UnknownType: Missing"):
+        registering_encoder(client, "s", '["null", "Missing"]', AVRO)
+    assert stored.log.records == []
+
+
+def test_unsupported_expression_of_a_referenced_json_schema_is_refused(client: RegistryClient, stored: StoredRegistry) -> None:
+    stored.register("other", {"pattern": "(?=x)"}, schemaType=JSON)
+    references = [{"name": "other.json", "subject": "other", "version": 1}]
+    stored.register("s", {"items": {"$ref": "other.json"}}, schemaType=JSON, references=references)
+    with pytest.raises(ClientError, match=r"schema 2 of the registry cannot be used: .*is not a regular expression of RE2"):
+        version_encoder(client, "s", None)
+
+
+def test_missing_re2_is_reported_before_a_value_is_encoded(client: RegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(ClientError, match="the schema cannot be used: regular expressions need google-re2"):
+        registering_encoder(client, "s", '{"pattern": "a"}', JSON)
+
+
+def test_values_in_a_json_schema_are_not_taken_for_expressions(client: RegistryClient) -> None:
+    schema = {"default": {"pattern": "(?=x)"}, "enum": [{"pattern": "(?=x)"}], "properties": {"pattern": {"type": "string"}}}
+    assert registering_encoder(client, "s", json.dumps(schema), JSON).encode(b'{"pattern": "(?=x)"}')
 
 
 @pytest.mark.parametrize(("root", "referenced"), [("unevaluatedProperties", "patternProperties"), ("patternProperties", "allOf")])
