@@ -38,6 +38,8 @@ class Start:
     warnings: dict[str, str | None]
     """Settings without effect, each with the setting that was probably meant."""
     first_users: list[FirstUser]
+    remove_when_ready: Path | None
+    """The file of first users, if the first successful start must remove it."""
     faults_file: Path | None
     owner: OwnerProcess | None
     ready_file: Path | None

@@ -148,6 +148,8 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 @click.option("--owned-directory", type=PATH, hidden=True)
 # With --started-line the container image lets the broker print lines after its JSON line.
 @click.option("--started-line", "started_lines", multiple=True, hidden=True)
+# With --remove-users-file the container image creates users once: a user that was deleted later must not be created again.
+@click.option("--remove-users-file", "removes_users_file", is_flag=True, hidden=True)
 @click.option(
     "--ready-file",
     type=PATH,
@@ -185,6 +187,7 @@ def command(
     owner_pid: int | None,
     owned_directory: Path | None,
     started_lines: tuple[str, ...],
+    removes_users_file: bool,
     ready_file: Path | None,
     log_format: str,
     log_level: str,
@@ -219,6 +222,7 @@ def command(
         features=levels,
         warnings=warnings,
         first_users=first_users,
+        remove_when_ready=users_file if removes_users_file else None,
         faults_file=faults_file,
         owner=None if owner_pid is None else OwnerProcess(pid=owner_pid, owned_directory=owned_directory),
         ready_file=ready_file,
@@ -287,6 +291,7 @@ def _run_controller(start: Start) -> int:
         warnings=start.warnings,
         owner=start.owner,
         first_users=start.first_users,
+        remove_when_ready=start.remove_when_ready,
     )
 
 
@@ -303,6 +308,7 @@ def _run_broker(start: Start, first_topics: list[FirstTopic], clock: str, starte
         warnings=start.warnings,
         first_topics=first_topics,
         first_users=start.first_users,
+        remove_when_ready=start.remove_when_ready,
         parts=optional_parts(
             clock,
             start.faults_file,

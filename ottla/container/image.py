@@ -141,7 +141,8 @@ def format_directory(
             # file was lost.
             write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
             if users:
-                write_users(path, users)
+                # Sync the users before meta.properties exists, because a formatted directory gets no further users.
+                write_users(fs, path, users)
             identify(fs, path, config.settings.node_id, random_uuid, cluster_id)
             return f"{path} is formatted for cluster {cluster_id}"
     except DirectoryError as error:
@@ -176,7 +177,7 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
     arguments = ["serve"] if file is None else ["serve", str(file)]
     # Only the controller creates users. Kafka's brokers ignore users of their directories, too.
     if not config.settings.is_member and (users := users_file(config.settings.log_dirs)):
-        arguments += ["--users-file", str(users)]
+        arguments += ["--users-file", str(users), "--remove-users-file"]
     # Libraries such as Testcontainers, which start only brokers, wait for these lines of Kafka's log. Controllers do not print
     # them.
     for line in STARTED_LINES if "broker" in config.settings.process_roles else ():

@@ -1,8 +1,8 @@
 """The users that ``kafka-storage format --add-scram`` gives to a new directory.
 
 Kafka writes their credentials into the directory, and its first start copies them to the metadata log. Here a file in the directory
-has names and passwords, which the first start reads by ``--users-file``. Such a user has a credential for each SCRAM mechanism, not
-only for the given one.
+has names and passwords. Each start reads it by ``--users-file``, and the first start that succeeds removes it. Such a user has a
+credential for each SCRAM mechanism, not only for the given one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla.broker.config.first_user import FirstUser
 from ottla.security.sasl.scram import NUMBERS
-from ottla.storage.identity import METADATA_DIRECTORY
+from ottla.storage.filesystem import Filesystem, sync_file, sync_names
 
 FILE: Final = "ottla-first-users"
 """Name of the file in the log directory. Only the broker's user can read it."""
@@ -50,23 +50,20 @@ def _scram_user(value: str) -> FirstUser:
     return FirstUser(name, password)
 
 
-def write_users(directory: str, users: Iterable[FirstUser]) -> None:
-    """Write the users of a new directory. Raises OSError."""
+def write_users(fs: Filesystem, directory: str, users: Iterable[FirstUser]) -> None:
+    """Write the users of a new directory, and sync the file. Raises OSError."""
     path = Path(directory, FILE)
     path.unlink(missing_ok=True)
     path.touch(mode=0o600, exist_ok=False)
     path.write_text("".join(f"{user.name}:{user.password}\n" for user in users), encoding="utf-8")
+    sync_file(fs, str(path))
+    sync_names(fs, directory)
 
 
 def users_file(directory: str) -> Path | None:
-    """Return the file for a directory's first start. Later starts remove it, so that a deleted user is not created again.
+    """Return the file with the users of a directory on which no start has succeeded yet.
 
-    Raises OSError.
+    A failed start may have created some of the users. The next start leaves existing credentials unchanged.
     """
     path = Path(directory, FILE)
-    if not path.exists():
-        return None
-    if Path(directory, METADATA_DIRECTORY).exists():
-        path.unlink()
-        return None
-    return path
+    return path if path.exists() else None

@@ -13,7 +13,7 @@ from ottla.broker.controller.server import ControllerServer
 from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.optional_parts import ControlEndpoint
 from ottla.broker.process.ready_file import ReadyFile
-from ottla.broker.process.running import Owner, report_ready, run_process, serve_metrics, stop_at_signals
+from ottla.broker.process.running import Owner, remove_users_file, report_ready, run_process, serve_metrics, stop_at_signals
 from ottla.broker.shared.shared_server import Host
 
 OpenControlApi = Callable[[ControllerServer], ControlEndpoint]
@@ -45,6 +45,7 @@ async def _serve(
     ready_file: ReadyFile,
     owner: Owner | None,
     first_users: Sequence[FirstUser],
+    remove_when_ready: Path | None,
     open_control_api: OpenControlApi | None,
 ) -> None:
     ready_file.check()
@@ -61,6 +62,7 @@ async def _serve(
     try:
         if control_api is not None:
             control_api.serve()
+        remove_users_file(controller.env.fs, controller.directory.path, remove_when_ready)
         _report_ready(controller, ready_file, control_api)
         await stop_wanted.wait()
     finally:
@@ -82,15 +84,19 @@ def run(
     owner: Owner | None = None,
     node: str | None = None,
     first_users: Sequence[FirstUser] = (),
+    remove_when_ready: Path | None = None,
     open_control_api: OpenControlApi | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code of `run_process`.
 
     ``cluster_id`` is written into a new directory; if it is None, an id is generated. A used directory keeps its own id.
-    ``first_users`` are created at the start. ``open_control_api`` opens the control API, by default none.
+    ``first_users`` are created at the start, and their file ``remove_when_ready`` is removed after it. ``open_control_api`` opens
+    the control API, by default none.
     """
     return run_process(
-        lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner, first_users, open_control_api),
+        lambda: _serve(
+            config, features, cluster_id, ReadyFile(ready_file), owner, first_users, remove_when_ready, open_control_api
+        ),
         as_json=as_json,
         log_level=log_level,
         warnings=warnings or {},

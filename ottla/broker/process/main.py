@@ -17,7 +17,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.optional_parts import ControlEndpoint, OptionalParts, RegistryEndpoint
 from ottla.broker.process.ready_file import ReadyFile
-from ottla.broker.process.running import report_ready, run_process, serve_metrics, stop_at_signals
+from ottla.broker.process.running import remove_users_file, report_ready, run_process, serve_metrics, stop_at_signals
 from ottla.broker.process.serving import Serving
 from ottla.broker.shared.shared_server import GiveUp, Host, Inherited
 
@@ -96,6 +96,7 @@ async def _serve(
     parts: OptionalParts = NO_PARTS,
     started_lines: Sequence[str] = (),
     first_users: Sequence[FirstUser] = (),
+    remove_when_ready: Path | None = None,
 ) -> None:
     ready_file.check()
     env = RealEnv(parts.clock)
@@ -128,6 +129,7 @@ async def _serve(
             control_api.serve()
         if registry is not None:
             registry.serve()
+        remove_users_file(env.fs, serving.broker.directory.path, remove_when_ready)
         _report_ready(serving.broker, ready_file, control_api, registry, started_lines, local)
         await serving.stop_wanted.wait()
     finally:
@@ -167,18 +169,19 @@ def run(
     warnings: Mapping[str, str | None] | None = None,
     first_topics: Sequence[FirstTopic] = (),
     first_users: Sequence[FirstUser] = (),
+    remove_when_ready: Path | None = None,
     parts: OptionalParts = NO_PARTS,
     started_lines: Sequence[str] = (),
     node: str | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 if the broker could not start.
 
-    ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` and
-    ``first_users`` are created at the start. ``started_lines`` are printed once the broker is ready, for programs that wait for
-    Kafka's log lines (`ottla.container.image`). ``node``: see `run_process`.
+    ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` and ``first_users`` are
+    created at the start, and the users' file ``remove_when_ready`` is removed after it. ``started_lines`` are printed once the
+    broker is ready, for programs that wait for Kafka's log lines (`ottla.container.image`). ``node``: see `run_process`.
     """
     return run_process(
-        lambda: _serve(config, features, ReadyFile(ready_file), first_topics, parts, started_lines, first_users),
+        lambda: _serve(config, features, ReadyFile(ready_file), first_topics, parts, started_lines, first_users, remove_when_ready),
         as_json=as_json,
         log_level=log_level,
         warnings=warnings or {},

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -18,7 +19,8 @@ from ottla.broker.loop import logs
 from ottla.broker.metrics.metrics_endpoint import ServedMetrics
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.process import print_error
-from ottla.storage.identity import DirectoryError
+from ottla.storage.filesystem import Filesystem, sync_file, sync_names
+from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError
 from ottla.storage.memory import keep_freed_memory
 
 GC_THRESHOLDS = (10_000, 50, 100)
@@ -115,6 +117,23 @@ def serve_metrics(host: str, port: int) -> ServedMetrics:
     from ottla.broker.metrics.server import MetricsServer
 
     return MetricsServer(host, port)
+
+
+def remove_users_file(fs: Filesystem, directory: str, path: Path | None) -> None:
+    """Remove the file of first users after they were created, so that a user that is deleted later is not created again.
+
+    A start that cannot remove the file fails. Raises OSError.
+    """
+    if path is not None:
+        # Sync the created users first, because a power cut could otherwise lose both them and the file.
+        metadata = f"{directory}/{METADATA_DIRECTORY}"
+        for name in fs.list_dir(metadata):
+            if name.endswith(".log"):
+                sync_file(fs, f"{metadata}/{name}")
+        sync_names(fs, metadata)
+        path.unlink(missing_ok=True)
+        sync_names(fs, str(path.parent))
+        structlog.get_logger("broker").info("first_users_file_removed", path=str(path))
 
 
 def report_ready(
