@@ -7,6 +7,7 @@ token is verified (JwksFileVerificationKeyResolver).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.error import URLError
@@ -150,9 +151,15 @@ def _described(error: BaseException | None) -> str:
 
 
 def _read(url: str) -> bytes:
+    data = b""
+    end_s = time.monotonic() + TIMEOUT_S
     try:
         with urlopen(url, timeout=TIMEOUT_S) as response:
-            data: bytes = response.read(MAX_BYTES + 1)
+            # The timeout of `urlopen` applies to each read, so a slow provider could otherwise send for hours.
+            while len(data) <= MAX_BYTES and (part := response.read1(MAX_BYTES)):
+                data += part
+                if time.monotonic() > end_s:
+                    raise KeySetError(f"the document did not arrive within {TIMEOUT_S:.0f} s")
     except (URLError, ValueError) as error:
         raise KeySetError(str(getattr(error, "reason", error))) from None
     if len(data) > MAX_BYTES:

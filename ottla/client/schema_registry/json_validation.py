@@ -46,8 +46,7 @@ def validator(schema: RegisteredSchema, referenced: Mapping[str, RegisteredSchem
         # For unevaluatedProperties the library runs the expressions of patternProperties with Python's re, and follows $ref from
         # one document to another.
         raise BadArgument("patternProperties and unevaluatedProperties in a schema and its references are not supported")
-    keywords = {"pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional_properties}
-    return extend(chosen, keywords)(root, registry=documents)
+    return extend(chosen, KEYWORDS)(root, registry=documents)
 
 
 def _checked_dialect(document: Any) -> Any:
@@ -124,3 +123,27 @@ def _additional_properties(of: Any, allowed: Any, value: Any, schema: Any) -> It
             yield from of.descend(one, allowed, path=name)
         elif not allowed:
             yield ValidationError(f"the property {name!r} is not in the schema")
+
+
+def _unique_items(of: Any, wanted: bool, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """Compare the items by hash: the library compares each pair of objects, which takes minutes for some thousand objects."""
+    if wanted and of.is_type(value, "array") and len({_hashable(item) for item in value}) < len(value):
+        yield ValidationError("the array has equal items")
+
+
+def _hashable(value: Any) -> Any:
+    """Return a value that is equal for equal JSON values: 1 equals 1.0, but not true."""
+    if isinstance(value, dict):
+        return "object", frozenset((name, _hashable(one)) for name, one in value.items())
+    if isinstance(value, list):
+        return "array", tuple(_hashable(one) for one in value)
+    return isinstance(value, bool), value
+
+
+KEYWORDS: Final = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+}
+"""Keywords whose own functions in the library may take exponential or quadratic time."""

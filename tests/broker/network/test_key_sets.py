@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import io
+import itertools
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError, URLError
 
@@ -17,6 +19,7 @@ from structlog.testing import capture_logs
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.network import key_sets
 from ottla.broker.network.key_sets import KeySource
+from ottla.security.sasl.signed_tokens import KeySetError
 from tests.security.sasl.test_signed_tokens import EC, RSA, jwk
 from tests.support.world import simulated_env
 
@@ -273,3 +276,20 @@ def test_refresh_interval_of_zero_loads_keys_at_most_ten_times_a_second(provider
     source = provider.source(refresh_ms=0)
     assert 0 < provider.after(1_000) <= 10
     assert known(source, "r") == ["r"]
+
+
+def test_document_that_arrives_byte_by_byte_is_given_up_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = itertools.count(0.0, 1.0)
+    monkeypatch.setattr(key_sets, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
+
+    reads: list[int | None] = []
+
+    class Slow(io.BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            reads.append(size)
+            return super().read1(1)
+
+    monkeypatch.setattr(key_sets, "urlopen", lambda url, timeout: Slow(document("r")))
+    with pytest.raises(KeySetError, match="did not arrive within 10 s"):
+        key_sets._read(URL)
+    assert len(reads) < 20

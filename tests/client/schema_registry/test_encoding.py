@@ -182,6 +182,8 @@ def test_expressions_of_a_json_schema_take_linear_time(client: RegistryClient, s
         ({"patternProperties": {"^x": {}}, "properties": {"a": {}}, "additionalProperties": False}, {"x1": 1, "a": 2}),
         ({"additionalProperties": True}, {"b": 1}),
         ({"properties": {"$schema": {"type": "string"}}}, {"$schema": "a"}),
+        ({"uniqueItems": True}, [1, True, "1", None, [1], [True], {"a": 1}, {"a": True}]),
+        pytest.param({"uniqueItems": True}, [{"n": number} for number in range(20_000)], id="20,000 different objects"),
     ],
 )
 def test_values_that_match_a_json_schema_are_written(client: RegistryClient, schema: Any, value: Any) -> None:
@@ -250,3 +252,10 @@ def test_json_schema_with_expressions_for_unevaluated_properties_of_another_docu
     stored.register("s", schema, schemaType=JSON, references=references)
     with pytest.raises(ClientError, match="patternProperties and unevaluatedProperties in a schema and its references"):
         version_encoder(client, "s", None)
+
+
+@pytest.mark.parametrize("value", [[1, 1.0], [{"a": 1, "b": [2]}, {"b": [2], "a": 1}], [None, None]])
+def test_equal_items_are_refused_by_unique_items_of_a_json_schema(client: RegistryClient, value: Any) -> None:
+    encoder = registering_encoder(client, "s", '{"uniqueItems": true}', JSON)
+    with pytest.raises(ClientError, match="the array has equal items"):
+        encoder.encode(json.dumps(value).encode())
