@@ -20,6 +20,7 @@ The package is pure: it uses no clock, socket or file.
 - `records`: record batches (message format v2): headers, checks, control batches, and the coordinators' small batches.
 - `remedies`: classifies error codes by how a client reacts, for `ottla.client` and `ottla.spark`.
 - `rewriting`: rewrites a batch without some of its records, for compaction.
+- `secrets`: which fields of messages and which configs are secrets.
 - `steps`: long work as coroutines that a driver runs step by step, with other work in between.
 - `topic_partition`: the name of a partition.
 - `transaction_states`: the states of a transactional id, with their numbers in ``__transaction_state``.

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.records import internal_topics
-from ottla.client.records.internal_topics import HIDDEN, read
+from ottla.client.records.internal_topics import read
 from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages import config_record, user_scram_credential_record
+from ottla.protocol.secrets import HIDDEN
 
 SECRET = b"planted secret"
+PASSPHRASE = "sasl.oauthbearer.assertion.private.key.passphrase"
 OF_NO_TYPE = {6, 13, 16}
 """Record type numbers below 29 that Apache Kafka 4.4.0 does not use."""
 
@@ -52,7 +54,7 @@ def test_unknown_metadata_record_type_is_an_error() -> None:
                 config_record,
                 config_record.ConfigRecord(resource_type=4, resource_name="1", name=name, value=SECRET.decode()),
             )
-            for name in ("listener.name.x.ssl.keystore.password", "listener.name.x.ssl.keystore.key", "sasl.jaas.config")
+            for name in ("listener.name.x.ssl.keystore.password", "listener.name.x.ssl.keystore.key", PASSPHRASE)
         ),
     ],
 )
@@ -63,7 +65,8 @@ def test_secrets_in_metadata_records_are_hidden(record: LogRecord) -> None:
     assert SECRET.decode() not in repr(said)
 
 
-def test_other_configs_in_metadata_records_are_shown() -> None:
-    record = metadata_record(config_record, config_record.ConfigRecord(resource_name="t", name="retention.ms", value="7"))
+@pytest.mark.parametrize("name", ["retention.ms", "delegation.token.expiry.time.ms"])
+def test_other_configs_in_metadata_records_are_shown(name: str) -> None:
+    record = metadata_record(config_record, config_record.ConfigRecord(resource_name="t", name=name, value="7"))
     said = read(METADATA_TOPIC, None, record.value)
     assert said is not None and said["value"]["value"] == "7"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -16,16 +15,12 @@ from ottla.protocol.codec import decode_body, decode_record
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import read_uvarint
+from ottla.protocol.secrets import HIDDEN, SECRET_FIELDS, is_secret_config
 from ottla.protocol.uuids import uuid_text
 
 _OF_TRANSACTIONS: Final = ("transaction_log_key",)
 _OF_SHARE_STATES: Final = ("share_snapshot_key", "share_update_key")
 _UUID_BYTES: Final = 16
-SECRET_FIELDS: Final = frozenset({"salt", "stored_key", "server_key"})
-"""Fields of metadata records from which a password can be guessed."""
-SECRET_CONFIG: Final = re.compile(r"password|secret|jaas|token|\.key$")
-"""Matches the names of configs whose values are secrets."""
-HIDDEN: Final = "(hidden)"
 _OLD_OFFSET_KEY: Final = 0
 """Version 0 of the key of a committed offset. It has the same fields as version 1."""
 
@@ -101,7 +96,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
         hidden = SECRET_FIELDS & fields.keys()
-        if SECRET_CONFIG.search(str(fields.get("name", ""))) and fields.get("value") is not None:
+        if is_secret_config(str(fields.get("name", ""))) and fields.get("value") is not None:
             hidden |= {"value"}
         return {name: HIDDEN if name in hidden else _plain_field(name, field) for name, field in fields.items()}
     if isinstance(value, list | tuple):

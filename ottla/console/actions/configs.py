@@ -11,12 +11,11 @@ from ottla.client.admin.topics import ConfigKind, get_configs, set_configs
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.console.actions.action import ActionClients, Effects, Name, option
+from ottla.protocol.secrets import HIDDEN
 
 Kind = Literal["topic", "broker", "group"]
 DEFAULT_NAME = "default"
 """The name in ``ottla config`` that selects all brokers."""
-HIDDEN = "(hidden)"
-"""Replaces the value of a sensitive config, also in the equivalent command."""
 
 
 class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,22 +5,17 @@ Values are copied, because a request's buffer is reused.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
 from ottla.broker.hooks.interception import IncomingRequest, Reached
 from ottla.protocol.messages import APIS
+from ottla.protocol.secrets import HIDDEN, SECRET_FIELDS, is_secret_config
 
 ELEMENTS_SHOWN = 20
 """Maximum number of stored elements of each array of a request. Further elements are only counted."""
 CHARACTERS_SHOWN = 200
-SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
-"""Fields of requests that contain passwords, or data from which passwords can be guessed."""
-HIDDEN = "(hidden)"
-_SECRET_CONFIG = re.compile(r"password|secret|jaas|token|\.key$")
-"""Matches the names of configs whose values are secrets."""
 
 
 class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -75,7 +70,7 @@ def _shown(value: Any) -> Any:
     only the length is shown."""
     if isinstance(value, msgspec.Struct):
         shown_fields = {name: HIDDEN if name in SECRET_FIELDS else _shown(getattr(value, name)) for name in value.__struct_fields__}
-        if _SECRET_CONFIG.search(str(shown_fields.get("name", ""))) and shown_fields.get("value") is not None:
+        if is_secret_config(str(shown_fields.get("name", ""))) and shown_fields.get("value") is not None:
             shown_fields["value"] = HIDDEN
         return shown_fields
     if isinstance(value, list):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.hooks.interception import IncomingRequest
-from ottla.control.faults.hits import HIDDEN, of_request
+from ottla.control.faults.hits import of_request
 from ottla.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -16,6 +16,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.secrets import HIDDEN
 from ottla.simulation.client import api_key
 
 SECRET = "secret password!"
@@ -39,7 +40,9 @@ def shown(request: Any) -> dict[str, Any]:
     return hit.request
 
 
-@pytest.mark.parametrize("name", ["ssl.key.password", "sasl.jaas.config", "listener.name.x.ssl.keystore.key"])
+@pytest.mark.parametrize(
+    "name", ["sasl.jaas.config", "listener.name.x.ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.passphrase"]
+)
 def test_fault_hits_hide_values_of_secret_configs(name: str) -> None:
     config = AlterableConfig(name=name, value=SECRET)
     request = IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(resource_name="1", configs=[config])])
