@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urljoin
 
+import attrs
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import Draft7Validator, extend, validator_for
 from referencing import Registry, Resource
@@ -20,7 +21,6 @@ from ottla.arguments import BadArgument
 from ottla.client.records.expressions import pattern
 from ottla.client.schema_registry.registry_client import RegisteredSchema
 
-DIALECT: Final = "$schema"
 DATA: Final = {"const", "default", "enum", "examples"}
 """Keywords with values. A member ``pattern`` of such a value is not an expression."""
 SCHEMAS_BY_NAME: Final = {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
@@ -35,18 +35,20 @@ def validator(schema: RegisteredSchema, referenced: Mapping[str, RegisteredSchem
     base = root.get("$id", "") if isinstance(root, dict) else ""
     # A registry without a function that retrieves documents never connects to a host.
     documents: Registry[Any] = Registry()
-    names = _prepare(root)
+    names = _names(root)
     for name, one in referenced.items():
         contents = json.loads(one.text)
         _checked_dialect(contents)
         resource = Resource.from_contents(contents, default_specification=DRAFT7)
-        names |= _prepare(resource.contents)
+        names |= _names(resource.contents)
         documents = documents.with_resources([(uri, resource) for uri in {name, urljoin(base, name)}])
     if {"patternProperties", "unevaluatedProperties"} <= names:
         # For unevaluatedProperties the library runs the expressions of patternProperties with Python's re, and follows $ref from
         # one document to another.
         raise BadArgument("patternProperties and unevaluatedProperties in a schema and its references are not supported")
-    return extend(chosen, KEYWORDS)(root, registry=documents)
+    extended = extend(chosen, KEYWORDS)
+    extended.evolve = _evolved
+    return extended(root, registry=documents)
 
 
 def _checked_dialect(document: Any) -> Any:
@@ -77,21 +79,24 @@ def _checked_dialect(document: Any) -> Any:
     return chosen
 
 
-def _prepare(document: Any) -> set[str]:
-    """Remove each ``$schema``, because at these places the library would continue with its own keywords instead of those below.
-    Returns the names of all members of objects."""
+def _names(document: Any) -> set[str]:
+    """Return the names of all members of objects."""
     pending: list[Any] = [document]
     names: set[str] = set()
     while pending:
         one = pending.pop()
         if isinstance(one, dict):
-            if isinstance(one.get(DIALECT), str):
-                del one[DIALECT]
             names.update(one)
             pending.extend(one.values())
         elif isinstance(one, list):
             pending.extend(one)
     return names
+
+
+def _evolved(of: Any, **changes: Any) -> Any:
+    """Return the validator of a subschema. jsonschema's method changes to its own keywords at each ``$schema``: in a document of
+    the registry, and in a metaschema, which may refer back to the root schema by ``$dynamicRef``."""
+    return attrs.evolve(of, **changes)
 
 
 def _matches(expression: str, text: str) -> bool:

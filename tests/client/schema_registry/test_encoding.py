@@ -13,7 +13,8 @@ from ottla.client.errors import ClientError
 from ottla.client.schema_registry import registry_client
 from ottla.client.schema_registry.decoding import RegistryDecoder
 from ottla.client.schema_registry.encoding import registering_encoder, version_encoder
-from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, Registry, RegistryClient
+from ottla.client.schema_registry.json_validation import validator
+from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, RegisteredSchema, Registry, RegistryClient
 from tests.registry.stored import URL, StoredRegistry, record
 
 
@@ -259,3 +260,30 @@ def test_equal_items_are_refused_by_unique_items_of_a_json_schema(client: Regist
     encoder = registering_encoder(client, "s", '{"uniqueItems": true}', JSON)
     with pytest.raises(ClientError, match="the array has equal items"):
         encoder.encode(json.dumps(value).encode())
+
+
+def test_expressions_of_a_json_schema_that_refers_to_a_metaschema_take_linear_time() -> None:
+    """The metaschema refers back to the root schema by ``$dynamicRef``."""
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    root = {"$schema": draft, "$id": "http://a/b", "$dynamicAnchor": "meta", "allOf": [{"$ref": draft}]}
+    # RE2 accepts the character class, and Python's re does not.
+    schema = {**root, "properties": {"properties": {}, "a": {"pattern": r"^\pL$"}}}
+    checked = validator(RegisteredSchema(text=json.dumps(schema), kind=JSON), {})
+    assert checked.is_valid({"properties": {"p": {"a": "x"}}})
+    assert not checked.is_valid({"properties": {"p": {"a": "1"}}})
+
+
+@pytest.mark.parametrize("dialect", ["http://a/unknown", "https://json-schema.org/draft/2020-12/schema", META])
+def test_dialect_of_a_json_schema_may_be_unknown_or_differ_from_that_of_a_reference(dialect: str) -> None:
+    other = {"$schema": dialect, "$defs": {"a": {"$schema": dialect, "type": "string"}}, "items": {"$ref": "#/$defs/a"}}
+    checked = validator(
+        RegisteredSchema(text=json.dumps({**other, "items": {"$ref": "other.json"}}), kind=JSON),
+        {"other.json": RegisteredSchema(text=json.dumps(other), kind=JSON)},
+    )
+    assert checked.is_valid([["a"]])
+    assert not checked.is_valid([[1]])
+
+
+def test_member_named_schema_of_a_constant_is_compared(client: RegistryClient) -> None:
+    encoder = registering_encoder(client, "s", '{"const": {"$schema": "a"}}', JSON)
+    assert encoder.encode(b'{"$schema": "a"}').endswith(b'{"$schema":"a"}')
