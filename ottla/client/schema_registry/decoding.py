@@ -110,10 +110,42 @@ def parsed_avro(schema: RegisteredSchema, client: RegistryClient, named: dict[st
     fastavro's exceptions."""
     from fastavro import parse_schema
 
+    definitions: dict[str, Any] = {}
     for reference in client.referenced(schema).values():
-        parse_schema(json.loads(reference.text), named_schemas=named)
+        parse_schema(json.loads(reference.text), named_schemas=definitions)
     text = schema.text.strip()
-    return parse_schema(json.loads(text) if text[:1] in '{["' else text, named_schemas=named)
+    root = json.loads(text) if text[:1] in '{["' else text
+    if not definitions:
+        return parse_schema(root, named_schemas=named)
+    # fastavro's writer and reader find the types of other schemas only by a record, not by a union, an array, a map or a name.
+    return parse_schema(_with_definitions(parse_schema(root, named_schemas=definitions), definitions, set()), named_schemas=named)
+
+
+def _with_definitions(schema: Any, definitions: dict[str, Any], defined: set[str]) -> Any:
+    """Replace the first use of each named type in a schema parsed by fastavro by its definition. ``defined`` contains the types
+    that have a definition."""
+    if isinstance(schema, list):
+        return [_with_definitions(branch, definitions, defined) for branch in schema]
+    if isinstance(schema, str):
+        if schema not in definitions or schema in defined:
+            return schema
+        schema = definitions[schema]
+    made = {name: of for name, of in schema.items() if not name.startswith("__")}
+    if "name" in made:
+        if made["name"] in defined:
+            # Its place in a referenced schema follows another use.
+            return made["name"]
+        defined.add(made["name"])
+        # The full name of a type without a namespace has no dot, and would get the namespace of the type around it.
+        made.setdefault("namespace", "")
+    match made["type"]:
+        case "record" | "error":
+            made["fields"] = [{**of, "type": _with_definitions(of["type"], definitions, defined)} for of in made["fields"]]
+        case "array":
+            made["items"] = _with_definitions(made["items"], definitions, defined)
+        case "map":
+            made["values"] = _with_definitions(made["values"], definitions, defined)
+    return made
 
 
 def _read_avro(schema: RegisteredSchema, client: RegistryClient) -> Read:

@@ -287,3 +287,38 @@ def test_dialect_of_a_json_schema_may_be_unknown_or_differ_from_that_of_a_refere
 def test_member_named_schema_of_a_constant_is_compared(client: RegistryClient) -> None:
     encoder = registering_encoder(client, "s", '{"const": {"$schema": "a"}}', JSON)
     assert encoder.encode(b'{"$schema": "a"}').endswith(b'{"$schema":"a"}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (["null", "c.A"], {"n": 1, "next": {"n": 2, "next": None}}),
+        (["c.A", "c.B", "string"], {"a": {"n": 1, "next": None}, "kind": "X"}),
+        (["c.B", "c.A"], {"n": 1, "next": None}),
+        (["c.Kind", "c.B"], {"a": {"n": 1, "next": None}, "kind": "X"}),
+        ("c.A", {"n": 1, "next": None}),
+        ({"type": "array", "items": "c.A"}, [{"n": 1, "next": None}]),
+        ({"type": "map", "values": ["c.B", "c.A"]}, {"x": {"a": {"n": 1, "next": None}, "kind": "X"}, "y": {"n": 2, "next": None}}),
+        ({**record("Root"), "fields": [{"name": "a", "type": "c.A"}, {"name": "b", "type": ["null", "c.B"]}]}, None),
+    ],
+)
+def test_avro_schema_of_referenced_types_encodes_and_decodes(
+    client: RegistryClient, stored: StoredRegistry, schema: Any, value: Any
+) -> None:
+    fields = [{"name": "n", "type": "long"}, {"name": "next", "type": ["null", "A"]}]
+    stored.register("a", {**record("c.A"), "fields": fields})
+    references = [{"name": "c.A", "subject": "a", "version": 1}]
+    kind = {"type": "enum", "name": "Kind", "symbols": ["X"]}
+    stored.register(
+        "b",
+        {**record("c.B"), "fields": [{"name": "a", "type": "A"}, {"name": "kind", "type": kind, "default": "X"}]},
+        references=references,
+    )
+    references.append({"name": "c.B", "subject": "b", "version": 1})
+    stored.register("s", json.dumps(schema), references=references)
+    value = value or {"a": {"n": 1, "next": None}, "b": {"a": {"n": 1, "next": None}, "kind": "X"}}
+    _, encoder = version_encoder(client, "s", None)
+    found = RegistryDecoder(client).decode(encoder.encode(json.dumps(value).encode()))
+    assert found is not None and found.value == value
+    with pytest.raises(ClientError, match="does not match the schema"):
+        encoder.encode(b'{"n": "x"}')
