@@ -7,7 +7,6 @@ token is verified (JwksFileVerificationKeyResolver).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.error import URLError
@@ -22,6 +21,7 @@ from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 
 TIMEOUT_S = 10.0
+"""Maximum time of a load, in seconds."""
 MAX_BYTES = 1 << 20
 UNKNOWN_KEY_MS = 60_000
 """Minimum time in ms between two loads of the key set that tokens with the same unknown key id cause (RefreshingHttpsJwks)."""
@@ -62,7 +62,7 @@ class KeySource:
         self._version = _version(self._file)
         if self._file:
             try:
-                self._keys = KeySet(_read(url))
+                self._keys = KeySet(_read(url, env.monotonic_ms))
             except (OSError, KeySetError) as error:
                 raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: cannot load {_shown(url)}: {error}") from None
             self._load_after(refresh_ms)
@@ -74,7 +74,7 @@ class KeySource:
         if self._file and (version := _version(self._file)) != self._version:
             self._version = version
             try:
-                self._keys = KeySet(_read(self._url))
+                self._keys = KeySet(_read(self._url, self._env.monotonic_ms))
                 self._errors.succeeded(self._url)
             except (OSError, KeySetError) as error:
                 self._failed(error)
@@ -117,7 +117,7 @@ class KeySource:
                 self._load_after(self._next_retry_ms)
                 self._next_retry_ms = min(2 * self._next_retry_ms, self._max_retry_ms)
 
-        self._env.run_aside(_loader(self._url, loaded), done)
+        self._env.run_aside(_loader(self._url, loaded, self._env.monotonic_ms), done)
 
     def _failed(self, error: BaseException | None) -> None:
         self._errors.failed("keys_not_loaded", _described(error), key=self._url, url=_shown(self._url))
@@ -129,8 +129,8 @@ def _shown(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def _loader(url: str, loaded: list[KeySet]) -> Callable[[], None]:
-    return lambda: loaded.append(KeySet(_read(url)))
+def _loader(url: str, loaded: list[KeySet], monotonic_ms: Callable[[], float]) -> Callable[[], None]:
+    return lambda: loaded.append(KeySet(_read(url, monotonic_ms)))
 
 
 def _version(path: str) -> tuple[int, int] | None:
@@ -150,15 +150,15 @@ def _described(error: BaseException | None) -> str:
     return (str(error) if is_clear else f"{type(error).__name__}: {error}")[:MAX_REASON_CHARACTERS]
 
 
-def _read(url: str) -> bytes:
+def _read(url: str, monotonic_ms: Callable[[], float]) -> bytes:
     data = b""
-    end_s = time.monotonic() + TIMEOUT_S
+    end_ms = monotonic_ms() + 1_000 * TIMEOUT_S
     try:
         with urlopen(url, timeout=TIMEOUT_S) as response:
             # The timeout of `urlopen` applies to each read, so a slow provider could otherwise send for hours.
             while len(data) <= MAX_BYTES and (part := response.read1(MAX_BYTES)):
                 data += part
-                if time.monotonic() > end_s:
+                if monotonic_ms() > end_ms:
                     raise KeySetError(f"the document did not arrive within {TIMEOUT_S:.0f} s")
     except (URLError, ValueError) as error:
         raise KeySetError(str(getattr(error, "reason", error))) from None
