@@ -85,6 +85,8 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """Returns the broker's error response to a request; None if the broker may forward the request to a controller."""
     checks_itself: bool = False
     """Whether only the handler checks permissions, because its response has a result for each resource."""
+    has_secrets: bool = False
+    """Whether requests or responses may contain passwords, tokens or keys, so that the texts of exceptions are not logged."""
 
     @property
     def codec(self) -> Api:

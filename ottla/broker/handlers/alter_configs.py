@@ -75,4 +75,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("ALTER_CONFIGS TOPIC, ALTER_CONFIGS CLUSTER"),
     checks_itself=True,
+    has_secrets=True,
 )

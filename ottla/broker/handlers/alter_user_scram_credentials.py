@@ -90,4 +90,4 @@ def failed(request: AlterUserScramCredentialsRequest, version: int, code: Code) 
     return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results)
 
 
-API = Declaration(key=51, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))
+API = Declaration(key=51, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"), has_secrets=True)

@@ -111,5 +111,6 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("CREATE_TOKENS USER"),
     checks_itself=True,
+    has_secrets=True,
     refused=refused,
 )

@@ -152,4 +152,5 @@ API = Declaration(
     authorisation=authorisations("DESCRIBE_CONFIGS TOPIC, DESCRIBE_CONFIGS CLUSTER"),
     is_bulky=True,
     checks_itself=True,
+    has_secrets=True,
 )

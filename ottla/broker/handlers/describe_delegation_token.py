@@ -98,4 +98,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE DELEGATION_TOKEN, DESCRIBE_TOKENS USER"),
     checks_itself=True,
+    has_secrets=True,
 )

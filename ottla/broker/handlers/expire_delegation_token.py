@@ -33,4 +33,4 @@ def failed(request: ExpireDelegationTokenRequest, version: int, code: Code) -> E
     return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME_MS, throttle_time_ms=0)
 
 
-API = Declaration(key=40, handle=handle, failed=failed, authorisation=UNRESTRICTED, refused=refused)
+API = Declaration(key=40, handle=handle, failed=failed, authorisation=UNRESTRICTED, refused=refused, has_secrets=True)

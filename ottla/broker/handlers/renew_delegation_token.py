@@ -34,4 +34,4 @@ def failed(request: RenewDelegationTokenRequest, version: int, code: Code) -> Re
     return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME_MS, throttle_time_ms=0)
 
 
-API = Declaration(key=39, handle=handle, failed=failed, authorisation=UNRESTRICTED, refused=refused)
+API = Declaration(key=39, handle=handle, failed=failed, authorisation=UNRESTRICTED, refused=refused, has_secrets=True)

@@ -25,4 +25,4 @@ def failed(request: SaslAuthenticateRequest, version: int, code: Code) -> SaslAu
     return SaslAuthenticateResponse(error_code=code, error_message=None, auth_bytes=b"")
 
 
-API = Declaration(key=36, handle=handle, failed=failed, authorisation=UNRESTRICTED)
+API = Declaration(key=36, handle=handle, failed=failed, authorisation=UNRESTRICTED, has_secrets=True)

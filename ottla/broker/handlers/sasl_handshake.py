@@ -20,4 +20,4 @@ def failed(request: SaslHandshakeRequest, version: int, code: Code) -> SaslHands
     return SaslHandshakeResponse(error_code=code, mechanisms=[])
 
 
-API = Declaration(key=17, handle=handle, failed=failed, authorisation=UNRESTRICTED)
+API = Declaration(key=17, handle=handle, failed=failed, authorisation=UNRESTRICTED, has_secrets=True)

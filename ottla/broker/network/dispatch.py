@@ -36,9 +36,6 @@ COPIED_FRAME_BYTES = 8 << 20
 bytes.
 """
 PRODUCE_KEY = 0
-WITH_SECRETS = frozenset({17, 32, 33, 36, 38, 39, 40, 41, 44, 51, 58})
-"""Keys of the APIs whose requests or responses may contain passwords, tokens or keys: those of SASL, configs, delegation tokens and
-SCRAM users, and Envelope, which contains such requests."""
 UNMEASURED = -1
 """Passed instead of the size of a request to which no quota applies."""
 ELEMENT_BYTES = 128
@@ -300,7 +297,7 @@ class Dispatcher:
         """Log and count an unexpected exception. Called in an ``except`` block."""
         self._ports.lifecycle.bug(
             event,
-            may_have_secrets=route.api.key in WITH_SECRETS,
+            may_have_secrets=route.api.has_secrets,
             api=route.codec.name,
             version=route.context.version,
             peer=self._client.peer,

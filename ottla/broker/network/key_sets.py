@@ -17,6 +17,7 @@ import structlog
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.loop.env import Env, Timer
+from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 
@@ -45,11 +46,11 @@ class KeySource:
     to ``max_retry_ms``.
     """
 
-    def __init__(self, env: Env, url: str, refresh_ms: int, retry_ms: int, max_retry_ms: int) -> None:
+    def __init__(self, env: Env, lifecycle: Lifecycle, url: str, refresh_ms: int, retry_ms: int, max_retry_ms: int) -> None:
         """Begin to load the keys; keys in a file are loaded within this call. Raises `ConfigError`."""
         if not url.startswith(SCHEMES):
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {url!r} is not a URL; give file:/PATH or https://HOST/PATH")
-        self._env, self._url = env, url
+        self._env, self._lifecycle, self._url = env, lifecycle, url
         self._refresh_ms, self._retry_ms, self._max_retry_ms = refresh_ms, retry_ms, max_retry_ms
         self._next_retry_ms = retry_ms
         self._keys: KeySet | None = None
@@ -97,7 +98,7 @@ class KeySource:
     def _load(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._is_loading:
+        if self._is_loading or self._lifecycle.is_stopping:
             return
         self._is_loading = True
         loaded: list[KeySet] = []

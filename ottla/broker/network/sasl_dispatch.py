@@ -72,7 +72,12 @@ def _failed(request: object, version: int, code: Code) -> SaslAuthenticateRespon
 
 
 BARE_TOKEN: Declared[Any] = Declared(
-    key=SASL_AUTHENTICATE, handle=_unused, failed=_failed, authorisation=UNRESTRICTED, waits_for=WaitsFor.NOTHING
+    key=SASL_AUTHENTICATE,
+    handle=_unused,
+    failed=_failed,
+    authorisation=UNRESTRICTED,
+    waits_for=WaitsFor.NOTHING,
+    has_secrets=True,
 )
 """A bare token is handled like a SaslAuthenticate request, so that faults for that API apply to it as well."""
 

@@ -95,7 +95,8 @@ class SecuredListener:
                 )
                 return UnsecuredTokens(sasl.modules[OAUTHBEARER].options)
             keys = sasl.key_set
-            source = KeySource(self.ports.env, keys.url, keys.refresh_ms, keys.retry_ms, keys.max_retry_ms)
+            times = keys.refresh_ms, keys.retry_ms, keys.max_retry_ms
+            source = KeySource(self.ports.env, self.ports.lifecycle, keys.url, *times)
             return SignedTokens(keys.terms, source.current, source.missed)
         except (OptionError, KeySetError) as error:
             raise ConfigError(f"sasl.enabled.mechanisms: {OAUTHBEARER}: {error}") from None

@@ -10,9 +10,12 @@ import pytest
 from ottla.broker import handlers
 from ottla.broker.apis.authorisation import AclOperation, Authorisation, ResourceType, authorisations
 from ottla.broker.handlers.registry import SERVED, declaration, offered_versions
+from ottla.protocol import messages
+from ottla.protocol.secrets import SECRET_FIELDS
 from tools import apis
 
 FOLDER = Path(handlers.__path__[0])
+MESSAGES = Path(messages.__path__[0])
 ASKED_BY_ANYBODY = {17, 18, 36, 39, 40}
 """APIs that need no authorization. SaslHandshake, ApiVersions and SaslAuthenticate are sent before a client is authenticated. The
 owner and the renewers of a delegation token may renew and expire it without any ACL."""
@@ -43,6 +46,12 @@ def test_api_declares_the_same_authorization_as_kafka(key: int) -> None:
     assert all(type(pair) is Authorisation for pair in declared)
     assert len(set(declared)) == len(declared)
     assert bool(declared) == (key not in ASKED_BY_ANYBODY)
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_api_with_a_field_for_a_secret_is_declared_with_secrets(key: int) -> None:
+    fields = set(re.findall(r"^    (\w+): ", (MESSAGES / f"{SERVED[key]}.py").read_text(), re.MULTILINE))
+    assert declaration(key).has_secrets or not fields & SECRET_FIELDS
 
 
 def test_declared_authorizations_of_apis_use_kafkas_names() -> None:

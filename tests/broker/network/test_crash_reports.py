@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
@@ -32,9 +33,10 @@ from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenR
 from ottla.security.sasl.plain import PlainExchange
 from ottla.security.sasl.scram import ScramExchange
 from ottla.simulation.client import api_key, newest
-from tests.broker.network.connected import Transport, declared, feed
+from tests.broker.network.connected import Transport, feed
 from tests.broker.network.test_authentication import DELAY_MS, SaslClient
 from tests.security.sasl.conversations import ScramClient, credential
+from tests.support.handling import as_handler
 
 SECRET = "planted secret"
 RAW = SECRET.encode()
@@ -67,8 +69,8 @@ def bug(services: object, request: Any, context: object) -> Any:
 
 def serve(monkeypatch: pytest.MonkeyPatch, key: int, handle: Any) -> None:
     """Replace the handler of an API."""
-    failed, found = BROKER_APIS.declaration(key).failed, ApiRegistry.declaration
-    made = declared(key, handle, failed)
+    found = ApiRegistry.declaration
+    made = msgspec.structs.replace(BROKER_APIS.declaration(key), handle=as_handler(handle))
     monkeypatch.setattr(ApiRegistry, "declaration", lambda registry, wanted: made if wanted == key else found(registry, wanted))
 
 

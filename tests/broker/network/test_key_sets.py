@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.network import key_sets
 from ottla.broker.network.key_sets import KeySource
 from ottla.security.sasl.signed_tokens import KeySetError
@@ -50,7 +51,7 @@ class Provider:
         return io.BytesIO(self.response)
 
     def source(self, refresh_ms: int = REFRESH_MS) -> KeySource:
-        made = KeySource(self.env, URL, refresh_ms, RETRY_MS, MAX_RETRY_MS)
+        made = KeySource(self.env, Lifecycle(self.env), URL, refresh_ms, RETRY_MS, MAX_RETRY_MS)
         self.env.scheduler.settle()
         return made
 
@@ -91,7 +92,7 @@ def test_keys_are_loaded_at_the_start_and_again_after_the_refresh_interval(provi
 
 
 def test_no_keys_are_known_while_the_first_load_runs(provider: Provider) -> None:
-    source = KeySource(provider.env, URL, REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    source = KeySource(provider.env, Lifecycle(provider.env), URL, REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
     assert source.current() is None
     source.missed("n")
     assert provider.requests == 1
@@ -195,7 +196,7 @@ def test_failed_load_is_repeated_at_growing_intervals_and_logged_once(provider: 
 def test_changed_file_is_loaded_before_the_next_token_is_verified(tmp_path: Path, lines: list[Any]) -> None:
     file, env = tmp_path / "the keys.json", simulated_env()
     file.write_bytes(document("r", "e"))
-    source = KeySource(env, file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    source = KeySource(env, Lifecycle(env), file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
     assert known(source, "r", "e", "n") == ["r", "e"]
     file.write_bytes(document("n"))
     assert known(source, "r", "e", "n") == ["n"]
@@ -211,7 +212,7 @@ def test_changed_file_is_loaded_before_the_next_token_is_verified(tmp_path: Path
 def test_file_whose_change_is_not_visible_is_loaded_after_the_refresh_interval(tmp_path: Path) -> None:
     file, env = tmp_path / "keys.json", simulated_env()
     file.write_bytes(document("r"))
-    source, state = KeySource(env, file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS), file.stat()
+    source, state = KeySource(env, Lifecycle(env), file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS), file.stat()
     file.write_bytes(document("n"))
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
     assert known(source, "r", "n") == ["r"]
@@ -224,17 +225,18 @@ def test_file_whose_change_is_not_visible_is_loaded_after_the_refresh_interval(t
     [(None, "No such file"), (b"", "it is not a JSON Web Key Set"), (bytes(1 << 20) + b"x", "bytes are allowed")],
 )
 def test_broker_does_not_start_without_the_file_of_its_keys(tmp_path: Path, content: bytes | None, reason: str) -> None:
-    file = tmp_path / "keys.json"
+    file, env = tmp_path / "keys.json", simulated_env()
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"sasl\.oauthbearer\.jwks\.endpoint\.url: cannot load {file.as_uri()}: .*{reason}"):
-        KeySource(simulated_env(), file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+        KeySource(env, Lifecycle(env), file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
 
 
 @pytest.mark.parametrize("url", ["", "keys.json", "/keys.json", "ftp://id/keys", "data:application/json,{}"])
 def test_url_of_another_scheme_is_refused(url: str) -> None:
+    env = simulated_env()
     with pytest.raises(ConfigError, match="is not a URL; give file:/PATH or https://HOST/PATH"):
-        KeySource(simulated_env(), url, REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+        KeySource(env, Lifecycle(env), url, REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
 
 
 def test_address_of_keys_is_logged_without_user_password_and_query(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +245,7 @@ def test_address_of_keys_is_logged_without_user_password_and_query(lines: list[A
 
     monkeypatch.setattr(key_sets, "urlopen", refuse)
     env = simulated_env()
-    KeySource(env, "https://user:hush@localhost/keys?token=hush", REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    KeySource(env, Lifecycle(env), "https://user:hush@localhost/keys?token=hush", REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
     env.scheduler.settle()
     (line,) = lines
     assert line["url"] == "https://localhost/keys"
@@ -253,7 +255,7 @@ def test_address_of_keys_is_logged_without_user_password_and_query(lines: list[A
 def test_file_that_changes_during_a_load_keeps_its_new_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, env = tmp_path / "keys.json", simulated_env()
     file.write_bytes(document("r"))
-    source = KeySource(env, file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    source = KeySource(env, Lifecycle(env), file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
     read = key_sets._read
     changed: list[bool] = []
 
@@ -291,3 +293,12 @@ def test_document_that_arrives_byte_by_byte_is_given_up_after_the_timeout(monkey
     with pytest.raises(KeySetError, match="did not arrive within 10 s"):
         key_sets._read(URL, lambda: next(now_ms))
     assert len(reads) < 20
+
+
+def test_keys_are_not_loaded_again_after_the_broker_has_stopped(provider: Provider) -> None:
+    lifecycle = Lifecycle(provider.env)
+    KeySource(provider.env, lifecycle, URL, REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    provider.env.scheduler.settle()
+    assert provider.after(REFRESH_MS) == 1
+    lifecycle.is_stopping = True
+    assert provider.after(3 * REFRESH_MS) == 0

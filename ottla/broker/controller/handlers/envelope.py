@@ -69,4 +69,6 @@ def failed(request: EnvelopeRequest, version: int, code: Code) -> EnvelopeRespon
     return EnvelopeResponse(response_data=None, error_code=code)
 
 
-API = ControllerDeclaration(key=58, handle=handle, failed=failed, authorisation=authorisations("CLUSTER_ACTION CLUSTER"))
+API = ControllerDeclaration(
+    key=58, handle=handle, failed=failed, authorisation=authorisations("CLUSTER_ACTION CLUSTER"), has_secrets=True
+)
