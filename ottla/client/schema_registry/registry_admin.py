@@ -15,6 +15,7 @@ from ottla.client.schema_registry.registry_client import (
     AVRO,
     RegisteredSchema,
     RegistryClient,
+    SchemaId,
     SchemaReference,
     quoted,
     schema_body,
@@ -103,10 +104,6 @@ class _Compatibility(msgspec.Struct):
     messages: list[str] = []
 
 
-class _Registered(msgspec.Struct):
-    id: int
-
-
 class _ErrorBody(msgspec.Struct):
     message: str
 
@@ -166,11 +163,11 @@ class RegistryAdmin:
 
     def registered_id(self, change: ChangeRequest) -> int:
         """Send a registration, and return the schema's id."""
-        return self._decoded(self.change(change), _Registered).id
+        return self._client.decoded(self.change(change), SchemaId).id
 
     def _read(self, path: str, kind: type[T], body: bytes | None = None, missing: tuple[int, ...] = (404,)) -> T | None:
         answer = self._client.send(path, body)
-        return None if answer.status in missing else self._decoded(self._checked(answer).body, kind)
+        return None if answer.status in missing else self._client.decoded(self._checked(answer).body, kind)
 
     def _checked(self, answer: HttpResponse) -> HttpResponse:
         if not 200 <= answer.status < 300:
@@ -180,12 +177,6 @@ class RegistryAdmin:
                 reason = answer.body.decode(errors="replace") or answer.reason
             raise RegistryRefused(self.url, answer.status, " ".join(reason.split()))
         return answer
-
-    def _decoded(self, body: bytes, kind: type[T]) -> T:
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise ClientError(f"the server at {self.url} is not a schema registry") from None
 
 
 def _deleted(is_included: bool) -> str:

@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from ottla.client.schema_registry.references import MAX_REFERENCES, TooManyRefer
 from ottla.client.schema_registry.request_cache import RequestCache
 from ottla.client.security.client_config import Secret
 from ottla.client.security.http_client import HttpResponse, ask, check_url
+
+T = TypeVar("T")
 
 MAX_SCHEMAS: Final = 1_000
 """Maximum number of cached schemas, ids and lists of subjects, because values may contain any schema id."""
@@ -61,7 +63,9 @@ class RegisteredSchema(msgspec.Struct, frozen=True):
     references: tuple[SchemaReference, ...] = ()
 
 
-class _Id(msgspec.Struct):
+class SchemaId(msgspec.Struct):
+    """The response to a registration."""
+
     id: int
 
 
@@ -97,7 +101,7 @@ class RegistryClient:
 
         def request() -> RegisteredSchema | None:
             body = self._ask(f"/schemas/ids/{number}{_format(is_serialized=serialized)}", None)
-            return None if body is None else self._decoded(body, RegisteredSchema)
+            return None if body is None else self.decoded(body, RegisteredSchema)
 
         return self._schemas.get((number, serialized), request, lambda schema: UNKNOWN_S if schema is None else math.inf)
 
@@ -122,8 +126,7 @@ class RegistryClient:
                 f"the registry at {self._registry.url} has no version {reference.version} of subject {reference.subject!r}, to"
                 " which a schema refers"
             )
-        schema: RegisteredSchema = self._decoded(body, RegisteredSchema)
-        return schema
+        return self.decoded(body, RegisteredSchema)
 
     def subjects(self, number: int) -> list[str]:
         """Return the subjects with the schema of this id; none if the registry does not support the request. Raises
@@ -131,7 +134,7 @@ class RegistryClient:
 
         def request() -> list[str]:
             body = self._ask(f"/schemas/ids/{number}/subjects", None)
-            return [] if body is None else self._decoded(body, list[str])
+            return [] if body is None else self.decoded(body, list[str])
 
         return self._subjects.get(number, request, lambda _: SUBJECTS_S)
 
@@ -148,12 +151,12 @@ class RegistryClient:
             answer = self._ask(f"/subjects/{quoted(subject)}/versions", schema_body(key[1]))
             if answer is None:
                 raise ClientError(f"the registry at {self._registry.url} accepts no schemas for subject {subject!r}")
-            registered: _Id = self._decoded(answer, _Id)
-            return registered.id
+            return self.decoded(answer, SchemaId).id
 
         return self._ids.get(key, request, lambda _: math.inf)
 
-    def _decoded(self, body: bytes, kind: type[Any]) -> Any:
+    def decoded(self, body: bytes, kind: type[T]) -> T:
+        """Decode a response. Raises `ClientError` if another program has sent it."""
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError):

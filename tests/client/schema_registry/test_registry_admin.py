@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
 
 import pytest
 
@@ -12,26 +12,24 @@ from ottla.client.schema_registry.registry_client import RegisteredSchema, Regis
 from ottla.client.security.http_client import HttpResponse
 
 
-class Answering:
-    """Responds to each request with the same body."""
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], RegistryAdmin]:
+    """Return a function that returns a client of a registry that responds to each request with the same body."""
 
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self.registry = Registry(url="http://registry")
+    def answering(body: bytes) -> RegistryAdmin:
+        monkeypatch.setattr(RegistryClient, "send", lambda *_: HttpResponse(status=200, reason="OK", body=body))
+        return RegistryAdmin(RegistryClient(Registry(url="http://registry")))
 
-    def send(self, path: str, body: bytes | None = None, method: str | None = None) -> HttpResponse:
-        return HttpResponse(status=200, reason="OK", body=self._body)
-
-
-def admin(body: bytes) -> RegistryAdmin:
-    return RegistryAdmin(cast(RegistryClient, Answering(body)))
+    return answering
 
 
-def test_registration_returns_the_id_of_the_response() -> None:
+def test_registration_returns_the_id_of_the_response(admin: Callable[[bytes], RegistryAdmin]) -> None:
     assert admin(b'{"id": 7}').registered_id(registration("orders", RegisteredSchema(text='"int"'))) == 7
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"id": "x"}', b"<html>", b"[]"])
-def test_registration_with_a_response_of_another_program_is_a_client_error(body: bytes) -> None:
+def test_registration_with_a_response_of_another_program_is_a_client_error(
+    admin: Callable[[bytes], RegistryAdmin], body: bytes
+) -> None:
     with pytest.raises(ClientError):
         admin(body).registered_id(registration("orders", RegisteredSchema(text='"int"')))
