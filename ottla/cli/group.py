@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at, seen_by
+from ottla.cli.options import LISTED_IN_PART, asks, check_all_answered, cluster_at, seen_by, topics_option
 from ottla.cli.output import NOTHING, note, short, show_json, show_line, show_pairs, show_table
 from ottla.cli.positions import PLACE
 
@@ -147,14 +147,7 @@ def _show_document(described: GroupDescription) -> None:
     metavar="PLACE",
     help="New position: beginning, end, an offset, or a time such as 2026-11-23T17:00Z.",
 )
-@click.option(
-    "--topic",
-    "topics",
-    type=TOPIC_OR_PARTITION,
-    multiple=True,
-    metavar="TOPIC[:P]",
-    help="Topic or partition to set; repeatable (default: all partitions with a committed offset).",
-)
+@topics_option("Topic or partition to set; repeatable (default: all partitions with a committed offset).")
 @click.option("--dry-run", is_flag=True, help="Show the new offsets without setting them.")
 @asks
 def reset(
@@ -196,15 +189,7 @@ topics. Of a share group the offsets of whole topics can be deleted."""
 
 @command.command("delete-offsets", help=DELETE_OFFSETS_HELP)
 @click.argument("group", metavar="GROUP")
-@click.option(
-    "--topic",
-    "topics",
-    type=TOPIC_OR_PARTITION,
-    multiple=True,
-    required=True,
-    metavar="TOPIC[:P]",
-    help="Topic or partition whose committed offsets are deleted; repeatable.",
-)
+@topics_option("Topic or partition whose committed offsets are deleted; repeatable.", required=True)
 @click.option("--dry-run", is_flag=True, help="Show the committed offsets without deleting them.")
 @asks
 def delete_offsets(

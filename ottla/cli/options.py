@@ -183,3 +183,11 @@ PARTITION = Checked("partition", partition_index)
 KEY_VALUE = Checked("assignment", key_value)
 TOPIC_PARTITION = Checked("partition", topic_partition)
 TOPIC_OR_PARTITION = Checked("topic", topic_and_partition)
+
+
+def topics_option(help_text: str, *, required: bool = False) -> Callable[[C], C]:
+    """Return the repeatable option ``--topic TOPIC[:P]``, which the command gets as ``topics``, pairs of topic and partition or
+    None."""
+    return click.option(
+        "--topic", "topics", type=TOPIC_OR_PARTITION, multiple=True, required=required, metavar="TOPIC[:P]", help=help_text
+    )

@@ -12,13 +12,13 @@ from ottla.cli.control import cluster_and_control_api, finds_control_api, time_o
 from ottla.cli.options import (
     LISTED_IN_PART,
     SECONDS,
-    TOPIC_OR_PARTITION,
     TOPIC_PARTITION,
     Checked,
     asks,
     check_all_answered,
     cluster_at,
     seen_by,
+    topics_option,
 )
 from ottla.cli.output import NOTHING, note, progress, short, show_json, show_line, show_pairs, show_table, time_text
 from ottla.client.durations import duration_text
@@ -197,14 +197,7 @@ def _what_was_aborted(before: TransactionDescription) -> str:
 
 
 @command.command("find-hanging", help="Find open transactions that no coordinator knows of and that will never end.")
-@click.option(
-    "--topic",
-    "topics",
-    type=TOPIC_OR_PARTITION,
-    multiple=True,
-    metavar="TOPIC[:P]",
-    help="Topic or partition to search; repeatable (default: all).",
-)
+@topics_option("Topic or partition to search; repeatable (default: all).")
 @click.option(
     "--older-than-s",
     type=SECONDS,
