@@ -151,8 +151,11 @@ class Expectation:
     def _assign(
         self, number: int, expected: list[Any], records: list[ConsumedRecord], owner: dict[int, int], tried: set[int]
     ) -> bool:
-        """Assign a record to an expected value, reassigning the records of other values if needed (Kuhn's algorithm). Otherwise a
-        pattern that matches many records could take the only record that another pattern matches."""
+        """Assign a record to the expected value ``number``. Returns False if none is left.
+
+        Other expected values get other records if needed (Kuhn's algorithm), because a pattern that matches many records may have
+        the only record that this value matches.
+        """
         for at, record in enumerate(records):
             if at in tried or not self.matches(expected[number], record):
                 continue

@@ -345,6 +345,7 @@ _BENCHMARKS = (
     "python -m benchmarks.storage",
     "python -m benchmarks.groups",
     "python -m benchmarks.acls",
+    "python -m benchmarks.secured --pairs 3 --scale 0.25",
     "python -m benchmarks.pipeline reads sink small",
     "python -m benchmarks.spark_sinks --against kafka --bytes 100",
 )

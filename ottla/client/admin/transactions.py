@@ -78,8 +78,8 @@ class OpenTransaction:
 
 @dataclass(slots=True, frozen=True)
 class HangingTransaction:
-    """An open transaction that no coordinator knows. ``transactional_id`` is the id with the same producer id, if any. ``idle_ms``
-    is the time since the last write."""
+    """An open transaction that no coordinator knows. ``transactional_id`` is the id to which its producer id belongs; None if no id
+    has it. ``idle_ms`` is the time since the last write."""
 
     transaction: OpenTransaction
     transactional_id: str | None

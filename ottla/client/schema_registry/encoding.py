@@ -148,7 +148,7 @@ def _in_words(errors: Sequence[Any]) -> str:
 
 
 def _json_writer(schema: RegisteredSchema, client: RegistryClient) -> Write:
-    # Imported here, because jsonschema is a library of the extra ``ottla[registry]``.
+    # Imported only for a JSON Schema, because the module needs jsonschema, a package of the extra ``ottla[registry]``.
     from ottla.client.schema_registry.json_validation import validator
 
     checked = validator(schema, client.referenced(schema))

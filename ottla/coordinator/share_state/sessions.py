@@ -101,7 +101,8 @@ class ShareSessions:
         has_acknowledgements: bool,
         connection_id: int,
     ) -> ShareSession | None:
-        """Continue or start the session of a ShareFetch. Returns None for the final epoch (-1); the caller then calls `end`.
+        """Continue or start the session of a ShareFetch. Returns None if its epoch (-1) ends the
+        session; the caller then calls `end`.
 
         Raises INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH or SHARE_SESSION_LIMIT_REACHED.
         """

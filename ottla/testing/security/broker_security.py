@@ -39,7 +39,7 @@ MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 make an unsecured token for any user."""
 ENABLED: Final = "sasl.enabled.mechanisms"
 CLOCK_SKEW_MS: Final = 600_000
-"""A manual clock stands at the broker's start, so for the broker a client's token is issued in the future."""
+"""A manual clock still has the time of the broker's start, so for the broker a client's token is issued in the future."""
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 ADMIN: Final = "ottla-handle"
 """The super user as whom `ottla.Broker` and `ottla.Cluster` themselves connect."""

@@ -16,7 +16,7 @@ WAIT_MS = 1_000
 
 
 class Source:
-    """Stands in for partitions. A read takes three steps, and returns how much data was readable at the first step."""
+    """Replaces partitions. A read takes three steps, and returns how much data was readable at the first step."""
 
     def __init__(self) -> None:
         self.there = 0
