@@ -132,17 +132,17 @@ class DeleteSubject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def preview(self, to: ActionClients) -> Effects:
         admin = RegistryAdmin(to.registry())
         live = admin.versions(self.subject)
-        versions = admin.versions(self.subject, deleted=True) if self.is_permanent else live
-        if not versions and not admin.versions(self.subject, deleted=True):
+        known = live if live and not self.is_permanent else admin.versions(self.subject, deleted=True)
+        if not known:
             raise ClientError(f"unknown subject {self.subject!r} at {admin.url}")
         _check_deletion(f"subject {self.subject!r}", is_deleted=not live, is_permanent=self.is_permanent)
         return _effects(
             to.registry().registry,
             self._change(),
-            warning=f"{counted(len(versions), 'version')} of the subject will be deleted:"
+            warning=f"{counted(len(known), 'version')} of the subject will be deleted:"
             f" {_loss('values with their schemas', is_permanent=self.is_permanent)}",
             columns=["version"],
-            **shortened([[version] for version in versions]),
+            **shortened([[version] for version in known]),
         )
 
     def run(self, to: ActionClients) -> Effects:
