@@ -6,6 +6,7 @@ is not set is null; other fields that are not set have their default value, as e
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any, Final
@@ -27,17 +28,19 @@ def decoder(messages: ProtobufMessages, schema: str) -> Callable[[bytes], dict[s
     def decode(payload: bytes) -> dict[str, Any]:
         message = messages.message(payload)
         fields = message.DESCRIPTOR.fields_by_name
-        return {name: _value(messages, message, fields.get(name), kind) for name, kind in columns}
+        # Several columns may need the whole message as JSON-like values.
+        plain = functools.cache(lambda: messages.plain(message))
+        return {name: _value(plain, message, fields.get(name), kind) for name, kind in columns}
 
     return decode
 
 
-def _value(messages: ProtobufMessages, message: Any, field: Any, kind: str) -> Any:
+def _value(plain: Callable[[], dict[str, Any]], message: Any, field: Any, kind: str) -> Any:
     if field is None or (field.has_presence and not message.HasField(field.name)):
         return None
     value = getattr(message, field.name)
     if not isinstance(value, bool | int | float | str | bytes):
-        return _text(messages.plain(message), field, kind)
+        return _text(plain(), field, kind)
     if field.enum_type is not None and kind == "STRING":
         named = field.enum_type.values_by_number.get(value)
         return str(value) if named is None else named.name
