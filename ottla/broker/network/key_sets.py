@@ -66,7 +66,7 @@ class KeySource:
                 self._keys = KeySet(_read(url, env.monotonic_ms))
             except (OSError, KeySetError) as error:
                 raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: cannot load {_shown(url)}: {error}") from None
-            self._load_after(refresh_ms)
+            self._refresh()
         else:
             self._load()
 
@@ -92,8 +92,14 @@ class KeySource:
             self._unknown[key_id] = now_ms
             self._load()
 
-    def _load_after(self, delay_ms: int) -> None:
-        self._timer = self._env.call_later(max(delay_ms, MIN_DELAY_MS), self._load)
+    def _refresh(self) -> None:
+        """Load the keys again after the refresh interval, by the broker's clock, which a test may advance."""
+        self._timer = self._env.call_by_clock(max(self._refresh_ms, MIN_DELAY_MS), self._load)
+
+    def _retry(self) -> None:
+        """Load the keys again after a failure. The provider's time passes although a test has stopped the broker's clock."""
+        self._timer = self._env.call_later(max(self._next_retry_ms, MIN_DELAY_MS), self._load)
+        self._next_retry_ms = min(2 * self._next_retry_ms, self._max_retry_ms)
 
     def _load(self) -> None:
         if self._timer is not None:
@@ -112,11 +118,10 @@ class KeySource:
                     self._keys = loaded[0]
                 self._next_retry_ms = self._retry_ms
                 self._errors.succeeded(self._url)
-                self._load_after(self._refresh_ms)
+                self._refresh()
             else:
                 self._failed(error)
-                self._load_after(self._next_retry_ms)
-                self._next_retry_ms = min(2 * self._next_retry_ms, self._max_retry_ms)
+                self._retry()
 
         self._env.run_aside(_loader(self._url, loaded, self._env.monotonic_ms), done)
 
