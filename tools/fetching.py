@@ -5,8 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
+
+from tools import keeping
 
 PYSPARK_WITH_IVY = "pyspark==4.0.1"
 SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
@@ -21,10 +25,22 @@ class FetchingFailed(Exception):
 
 def fetch(artifacts: list[Artifact], target: Path, *, java: str, home: Path) -> None:
     """Download the jars to ``target``. Ivy and its cache are stored in ``home``. Raises `FetchingFailed`."""
-    if shutil.which("mvn"):
-        _by_maven(artifacts, target)
-    else:
-        _by_ivy(artifacts, target, java, home)
+    with exclusive(home):
+        if shutil.which("mvn"):
+            _by_maven(artifacts, target)
+        else:
+            _by_ivy(artifacts, target, java, home)
+
+
+@contextmanager
+def exclusive(home: Path) -> Iterator[None]:
+    """Hold the lock for the local repositories of Maven and Ivy.
+
+    Neither locks its repository: a process may copy a jar that another process has downloaded in part.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with keeping.locked(home / "repository.lock"):
+        yield
 
 
 def _run(command: list[str], cwd: Path) -> None:
@@ -49,7 +65,6 @@ def _by_maven(artifacts: list[Artifact], target: Path) -> None:
 def _by_ivy(artifacts: list[Artifact], target: Path, java: str, home: Path) -> None:
     ivy = next(home.glob("ivy-*.jar"), None)
     if ivy is None:
-        home.mkdir(parents=True, exist_ok=True)
         spark = home / "pyspark"
         _run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(spark), PYSPARK_WITH_IVY], home)
         shutil.copy(next(spark.glob("pyspark/jars/ivy-*.jar")), home)

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ottla.testing.cluster_queries import wait_for
+from tests.support.fetched import fetched
 from tools import fetching, java_programs, kafka
 from tools.kafka import Unavailable
 
@@ -51,15 +52,11 @@ def installed(name: str) -> str:
 
 def junit() -> Path:
     """Return the path of JUnit's standalone launcher, which is downloaded once. Raises `Unavailable`."""
-    target = kafka.cache_dir() / f"junit-{JUNIT_VERSION}"
-    if not (target / "complete").exists():
-        target.mkdir(parents=True, exist_ok=True)
-        launcher = ("org.junit.platform", "junit-platform-console-standalone", JUNIT_VERSION)
-        try:
-            fetching.fetch([launcher], target, java=kafka.java(), home=kafka.cache_dir() / "ivy")
-        except fetching.FetchingFailed as failed:
-            raise Unavailable(str(failed)) from failed
-        (target / "complete").touch()
+    launcher = ("org.junit.platform", "junit-platform-console-standalone", JUNIT_VERSION)
+    target = fetched(
+        f"junit-{JUNIT_VERSION}",
+        lambda target: fetching.fetch([launcher], target, java=kafka.java(), home=kafka.cache_dir() / "ivy"),
+    )
     return next(target.glob("junit-platform-console-standalone*.jar"))
 
 
@@ -101,12 +98,13 @@ def test_junit_example_passes(environment: dict[str, str], tmp_path: Path) -> No
 
 def test_maven_example_passes_and_reports_a_failure(environment: dict[str, str], tmp_path: Path) -> None:
     project, maven = copied("junit", tmp_path), installed("mvn")
-    fetched = subprocess.run(
-        [maven, "-q", "-B", "test-compile"], cwd=project, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    if "Could not transfer artifact" in fetched.stdout:
-        pytest.skip(f"Maven cannot download: {fetched.stdout[:500]}")
-    assert fetched.returncode == 0, fetched.stdout
+    with fetching.exclusive(kafka.cache_dir() / "ivy"):
+        compiled = subprocess.run(
+            [maven, "-q", "-B", "test-compile"], cwd=project, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    if "Could not transfer artifact" in compiled.stdout:
+        pytest.skip(f"Maven cannot download: {compiled.stdout[:500]}")
+    assert compiled.returncode == 0, compiled.stdout
     assert "Tests run: 6, Failures: 0, Errors: 0, Skipped: 1" in run([maven, "-B", "test"], environment, project)
     failure([maven, "-B", "test", "-Dtest=OrdersTest#reportOfAFailedTest"], environment, project)
 
