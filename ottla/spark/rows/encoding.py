@@ -76,18 +76,20 @@ def encode(
     """
     keys, values = (rows.column(name).cast(pa.binary()) for name in ("key", "value"))
     headers = _headers(rows.column("headers")) if "headers" in rows.schema.names else varints(np.zeros(len(rows), np.int64))
-    sizes = _lengths(keys) + _lengths(values) + _lengths(headers) + _LARGEST_OVERHEAD_BYTES
+    contents_bytes = _lengths(keys) + _lengths(values) + _lengths(headers)
     limits = [*(part.start for part in parts[1:]), len(rows)]
     by_part = [
-        _starts(sizes[part.start : limit], min(batch_bytes, part.batch_bytes)) + part.start
+        _starts(contents_bytes[part.start : limit] + _LARGEST_OVERHEAD_BYTES, min(batch_bytes, part.batch_bytes)) + part.start
         for part, limit in zip(parts, limits, strict=True)
     ]
     starts = np.concatenate(by_part)
     numbers = np.repeat(np.arange(len(parts)), [len(of_part) for of_part in by_part])
     counts = np.diff(np.append(starts, len(rows)))
-    deltas = np.arange(len(rows)) - np.repeat(starts, counts)
-    body = _join(_ZERO, _ZERO, varints(deltas), _sized(keys), _sized(values), headers)
-    records = _join(varints(_lengths(body)), body)
+    offset_deltas = varints(np.arange(len(rows)) - np.repeat(starts, counts))
+    key_sizes, value_sizes = _sizes(keys), _sizes(values)
+    # The length of a record is computed, so that Arrow copies each value only once.
+    body_bytes = contents_bytes + sum(_lengths(part) for part in (offset_deltas, key_sizes, value_sizes)) + 2 * len(_ZERO.as_py())
+    records = _join(varints(body_bytes), _ZERO, _ZERO, offset_deltas, key_sizes, keys, value_sizes, values, headers)
     bounds = _offsets(records)
     data = memoryview(records.buffers()[2])
     for number, start, count in zip(numbers.tolist(), starts.tolist(), counts.tolist(), strict=True):
@@ -152,10 +154,14 @@ def _join(*pieces: Any) -> pa.Array:
     return pc.binary_join_element_wise(*pieces, _EMPTY, null_handling="replace", null_replacement=b"")
 
 
+def _sizes(column: pa.Array) -> pa.Array:
+    """Encode the length of each string, which is -1 for null."""
+    return varints(np.asarray(pc.fill_null(pc.binary_length(column), -1)).astype(np.int64))
+
+
 def _sized(column: pa.Array) -> pa.Array:
-    """Prefix each string with its length, which is -1 for null."""
-    lengths = np.asarray(pc.fill_null(pc.binary_length(column), -1)).astype(np.int64)
-    return _join(varints(lengths), column)
+    """Prefix each string with its length."""
+    return _join(_sizes(column), column)
 
 
 def _headers(column: pa.Array) -> pa.Array:
