@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not entries:
             continue
         item.user_properties.append(("entries", entries))
-        item.user_properties.append(("target", params.get("target", "ottla")))
+        item.user_properties.append(("target", _target(item)))
         if scenario is not None:
             item.user_properties.append(("title", scenario.title))
             item.user_properties.append(("differs", scenario.differs))
@@ -45,6 +45,12 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 def _entries(item: pytest.Item) -> list[str]:
     scenario = _params(item).get("scenario")
     return list(scenario.entries) if scenario is not None else [e for mark in item.iter_markers("entry") for e in mark.args]
+
+
+def _target(item: pytest.Item) -> str:
+    """Return the broker under test: the parameter ``target``, else that of the marker ``target``, else ottla."""
+    marker = item.get_closest_marker("target")
+    return str(_params(item).get("target", marker.args[0] if marker else "ottla"))
 
 
 def _select_parts(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -79,6 +79,31 @@ def test_pytest_without_a_level_skips_only_nightly_tests(tmp_path: Path) -> None
     assert "test_nightly_test_is_of_level_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", ",".join(levels.LEVELS))
 
 
+SAMPLE_OF_TARGETS = """
+import pytest
+@pytest.mark.entry("SAS-01")
+def test_without_a_target_is_about_ottla(): pass
+@pytest.mark.entry("SAS-01")
+@pytest.mark.target("kafka")
+def test_with_a_target_marker(): pass
+@pytest.mark.entry("SAS-02")
+@pytest.mark.parametrize("target", ["simulated"])
+def test_with_a_target_parameter(target): pass
+def test_without_a_rule_is_left_out(): pass
+"""
+
+
+@pytest.mark.full
+def test_scoreboard_has_the_broker_that_each_test_is_about(tmp_path: Path) -> None:
+    run_pytest(tmp_path, SAMPLE_OF_TARGETS, "--scoreboard", "board.json", "--parts", "W")
+    board = json.loads((tmp_path / "board.json").read_text())
+    assert [(result["entries"], result["target"]) for result in board] == [
+        (["SAS-01"], "ottla"),
+        (["SAS-01"], "kafka"),
+        (["SAS-02"], "simulated"),
+    ]
+
+
 @pytest.mark.parametrize("part", [*budgets.BUDGETS, *budgets.SAMPLES], ids=lambda part: part.name)
 def test_every_time_budget_names_existing_test_files(part: budgets.Budget | budgets.Sample) -> None:
     pattern = part.pattern.partition("::")[0]

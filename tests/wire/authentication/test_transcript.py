@@ -98,6 +98,7 @@ def test_ottla_answers_clients_that_authenticate_as_in_the_transcript(ottla: Add
 
 
 @pytest.mark.java
+@pytest.mark.target("kafka")
 @pytest.mark.parametrize("title", CASES)
 def test_kafka_answers_clients_that_authenticate_as_in_the_transcript(
     kafka: Addresses, written: dict[str, list[str]] | None, title: str
@@ -110,6 +111,7 @@ def test_kafka_answers_clients_that_authenticate_as_in_the_transcript(
 
 
 @pytest.mark.java
+@pytest.mark.entry("SAS-08")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_unknown_user_of_scram_is_refused_one_message_later_than_in_kafka(
     ottla: Addresses, kafka: Addresses, mechanism: str

@@ -92,6 +92,7 @@ def test_ottla_answers_delegation_token_requests_as_in_the_transcript(ottla: dic
 
 
 @pytest.mark.java
+@pytest.mark.target("kafka")
 @pytest.mark.parametrize("case", CASES)
 def test_kafka_answers_delegation_token_requests_as_in_the_transcript(
     kafka: dict[bool, Addresses], written: dict[int, str] | None, case: Case
