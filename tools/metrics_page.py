@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
-from ottla.broker.metrics.exposition import AUTHENTICATION_OUTCOMES, collect
+from ottla.broker.metrics.exposition import collect
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -24,11 +24,19 @@ HEAD = """# Metrics
 dashboards for Kafka use: names of Kafka's MBeans by the JMX exporter with Strimzi's rules, and of kafka_exporter for groups and
 topics. [examples/grafana](../examples/grafana/README.md) has a dashboard for Grafana.
 
+Kafka also has a `-rate` of each `-total` of a listener. ottla has only the totals, from which Prometheus computes rates:
+`rate(kafka_server_socket_server_metrics_failed_authentication_total[1m])`. Quotas are rates, so their metrics are rates, over the
+window of the quota.
+
 | metric | type | labels | what it says |
 |---|---|---|---|
 """
 
-AUTHORIZED = {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:ANONYMOUS"}
+SETTINGS = {
+    "authorizer.class.name": "StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "max.connection.creation.rate": "1",
+}
 
 
 def page() -> str:
@@ -37,7 +45,7 @@ def page() -> str:
 
 def exposed() -> list[Metric]:
     """Return the metrics of a broker with a topic, a committed offset and quotas, so that each metric has a sample with labels."""
-    simulated = SimulatedBroker(AUTHORIZED).start().with_coordinators()
+    simulated = SimulatedBroker(SETTINGS).start().with_coordinators()
     try:
         simulated.broker.cluster.create_topic("orders", 1, {})
         with simulated.connect() as client:
@@ -45,8 +53,7 @@ def exposed() -> list[Metric]:
             topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
             client.call(OffsetCommitRequest(group_id="billing", topics=[topic]), 8)
         _use_quotas(simulated)
-        for outcome in AUTHENTICATION_OUTCOMES:
-            simulated.broker.counters.authentications["SASL_SSL", outcome] += 1
+        simulated.broker.counters.reauthentication_ms["SASL_SSL"].add(1)
         return collect(simulated.broker)
     finally:
         simulated.abandon()
@@ -64,6 +71,11 @@ def _use_quotas(simulated: SimulatedBroker) -> None:
         managers.produced("", "app", 1, 0.0)
         managers.fetched("", "app", 1, 0.0)
         managers.mutation_quota("", "app", is_strict=True)
+        limits = simulated.broker.connections.of_listeners
+        assert limits is not None
+        # Connect until the listener and the address exceed their quotas.
+        while not limits.accepted_after_ms("PLAINTEXT") or not managers.connections.record("10.0.0.1", "PLAINTEXT", 0):
+            pass
 
 
 def _row(metric: Metric) -> str:

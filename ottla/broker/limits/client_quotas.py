@@ -100,9 +100,9 @@ class ClientQuotaEnforcement:
         is_strict = client.version >= strict_from
         return self.managers.mutation_quota(client.principal.name, client.client_id, is_strict=is_strict) or UNLIMITED
 
-    def refuse_connection_after_ms(self, address: str) -> int:
-        """Count a new connection; returns after how many ms it must be closed, or 0 to accept it."""
-        return self.managers.connections.record(address, self._clock.steady_ms()) if self.entities else 0
+    def refuse_connection_after_ms(self, address: str, listener: str) -> int:
+        """Count a new connection to a listener; returns after how many ms it must be closed, or 0 to accept it."""
+        return self.managers.connections.record(address, listener, self._clock.steady_ms()) if self.entities else 0
 
     def fetch_throttle_ms(self, client: QuotaClient, size_bytes: int) -> int:
         """Record a consumer's fetch; returns the throttle time. If it is above 0, the client gets no data."""

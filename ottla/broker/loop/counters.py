@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 
 RECENT = 1_024
 """Number of the latest samples from which a quantile is computed."""
@@ -62,7 +62,8 @@ class Counters:
     ``requests`` counts by API key and version, ``transactions`` by outcome: commit, abort, timeout, fenced.
 
     ``authentications`` counts by listener and outcome. The outcomes are named as Kafka's metrics: successful_authentication,
-    failed_authentication, successful_reauthentication, failed_reauthentication, expired_connections_killed.
+    successful_authentication_no_reauth, failed_authentication, successful_reauthentication, failed_reauthentication,
+    expired_connections_killed. ``reauthentication_ms`` has the times of successful re-authentications by listener.
 
     ``inflated_bytes`` counts the decompressed bytes of produced batches that are checked in steps.
 
@@ -77,6 +78,7 @@ class Counters:
         "inflated_bytes",
         "isr_expands",
         "isr_shrinks",
+        "reauthentication_ms",
         "requests",
         "transactions",
         "verification_failures",
@@ -86,6 +88,7 @@ class Counters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()
         self.authentications: Counter[tuple[str, str]] = Counter()
+        self.reauthentication_ms: defaultdict[str, Recent] = defaultdict(Recent)
         self.transactions: Counter[str] = Counter()
         # Number of transactions by upper bound of duration (`DURATION_BOUNDS_S`). The last element counts longer transactions.
         self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)

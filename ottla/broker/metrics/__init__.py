@@ -1,5 +1,6 @@
 """The broker's metrics, in Prometheus' format over HTTP.
 
+- `connection_metrics`: connections and authentications by listener.
 - `controller_metrics`: the metrics of a controller, under the names that the JMX exporter gives to Kafka's metrics.
 - `controller_report`: the values for a controller's metrics.
 - `exposition`: all metrics, under the names that dashboards for Kafka use.

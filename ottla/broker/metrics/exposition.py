@@ -6,8 +6,7 @@ Most names are those that the JMX exporter gives to Kafka's MBeans by Strimzi's 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -26,6 +25,7 @@ from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.strays import Strays
+from ottla.broker.metrics.connection_metrics import connection_metrics
 from ottla.broker.metrics.controller_metrics import controller_metrics
 from ottla.broker.metrics.controller_report import ControllerReport
 from ottla.broker.metrics.replica_metrics import replica_metrics
@@ -39,16 +39,6 @@ from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log_dir import LogDirectory
 
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
-AUTHENTICATIONS = {
-    "successful_authentication": "Clients that have authenticated by TLS or SASL",
-    "failed_authentication": "Clients whose TLS handshake or SASL authentication failed",
-    "successful_reauthentication": "Clients that have authenticated again before their session ended (KIP-368)",
-    "failed_reauthentication": "Clients whose re-authentication failed",
-}
-EXPIRED = "expired_connections_killed"
-AUTHENTICATION_OUTCOMES = (*AUTHENTICATIONS, EXPIRED)
-"""The outcomes in `Counters.authentications`."""
-
 Labels = dict[str, str]
 Sample = tuple[Labels, float]
 
@@ -90,7 +80,7 @@ def collect(ports: Ports) -> list[Metric]:
         *_requests(ports),
         *_logs(ports),
         *_groups(ports),
-        *_clients(ports),
+        *connection_metrics(ports),
         *_own(ports),
         *_budgets(ports),
         *_quotas(ports),
@@ -137,7 +127,6 @@ def _controller(ports: Ports) -> Iterator[Metric]:
     else:
         # The controller is another process, which serves all metrics of a controller but this gauge.
         yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "1 on the active controller, else 0", 0)
-    yield _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections", len(ports.connections))
 
 
 def _transactions(ports: Ports) -> Iterator[Metric]:
@@ -225,28 +214,6 @@ def _groups(ports: Ports) -> Iterator[Metric]:
     )
     text = "Offsets from the committed offset to the last stable offset, which read_committed consumers can read now"
     yield _gauge("kafka_consumergroup_lag_read_committed", text, lag_committed)
-
-
-def _clients(ports: Ports) -> Iterator[Metric]:
-    """Connections and authentications by listener (org.apache.kafka.common.network.Selector, kafka.network.Processor)."""
-    name, connections = "kafka_server_socket_server_metrics", ports.connections
-
-    def each(what: str, text: str, counts: Mapping[str, int]) -> Metric:
-        return _counter(f"{name}_{what}", text, [({"listener": listener}, n) for listener, n in sorted(counts.items())])
-
-    yield each("connection_creation", "Connections that clients have opened, after a TLS handshake", connections.opened_by_listener)
-    yield each("connection_close", "Connections that were closed, by clients or by the broker", connections.closed_by_listener)
-    outcomes: dict[str, dict[str, int]] = defaultdict(dict)
-    for (listener, outcome), count in ports.counters.authentications.items():
-        outcomes[outcome][listener] = count
-    for what, text in AUTHENTICATIONS.items():
-        yield each(what, text, outcomes[what])
-    killed = sorted(outcomes[EXPIRED].items())
-    yield _gauge(
-        f"{name}_expired_connections_killed_count",
-        "Connections closed because the client did not authenticate again before its session ended",
-        [({"listener": listener}, count) for listener, count in killed],
-    )
 
 
 def _own(ports: Ports) -> Iterator[Metric]:

@@ -39,11 +39,16 @@ def quota_metrics(managers: QuotaManagers, now_ms: int) -> Iterator[Metric]:
     tokens = ((key, s.bucket.tokens(mutation.rate(key), now_ms)) for key, s in mutation.sensors.current(now_ms))
     yield _gauge("controllermutation_tokens", "Partitions that clients may create or delete at once", tokens)
     addresses = managers.connections.sensors.current(now_ms)
-    name, text = "kafka_server_socket_server_metrics_connection_creation_rate", "Connections per second of an address"
-    rates = GaugeMetricFamily(name, text, labels=["ip"])
+    name = "kafka_server_socket_server_metrics"
+    rates = GaugeMetricFamily(f"{name}_connection_accept_rate", "Connections per second of an address with a quota", labels=["ip"])
     for address, sensor in addresses:
         rates.add_metric([address], sensor.rate.rate(now_ms))
     yield rates
+    text = "Mean throttle time in the last minute of connections refused by the quota of their address, in ms"
+    times = GaugeMetricFamily(f"{name}_ip_connection_accept_throttle_time", text, labels=["listener"])
+    for listener, sampled in managers.connections.throttle_times.items():
+        times.add_metric([listener], sampled.mean(now_ms))
+    yield times
 
 
 def _gauge(name: str, text: str, samples: Iterable[tuple[Sharing, float]]) -> Metric:

@@ -203,6 +203,7 @@ class Connection(asyncio.BufferedProtocol):
                     began_ms = began_ms or self._ports.clock.monotonic_ms()
                     self._make_way(began_ms)
         except FrameSizeError as error:
+            self.dispatcher.frame_refused(error.size_bytes)
             self.close(str(error))
         finally:
             self._is_handling = False

@@ -107,6 +107,10 @@ class Dispatching(Protocol):
         """End the client's SASL session (KIP-368). Returns whether the client had a session."""
         ...
 
+    def frame_refused(self, size_bytes: int) -> None:
+        """Count a client whose connection is closed because of the size of a frame."""
+        ...
+
     def route(self, frame: memoryview) -> tuple[Route, int]: ...
 
     def decode(self, route: Route, frame: memoryview) -> Any: ...
@@ -191,6 +195,8 @@ class Dispatcher:
 
     def end_session(self) -> bool:
         return False
+
+    def frame_refused(self, size_bytes: int) -> None: ...
 
     def route(self, frame: memoryview) -> tuple[Route, int]:
         """Return the route for a frame, and the frame's correlation id.

@@ -31,6 +31,10 @@ SIZE_BYTES = _SIZE.size
 class FrameSizeError(Exception):
     """A frame declares a size that is not allowed. The following bytes of the connection cannot be read."""
 
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(f"a frame has an invalid size of {size_bytes} bytes")
+        self.size_bytes = size_bytes
+
 
 class ReceiveBuffers:
     """The shared receive buffer, and spare buffers for connections that need their own."""
@@ -106,7 +110,7 @@ class Frames:
         view = self._buffers.shared if self._own is None else self._own
         (size,) = _SIZE.unpack_from(view, start)
         if size <= 0 or size > self._max_frame_bytes:
-            raise FrameSizeError(f"a frame has an invalid size of {size} bytes")
+            raise FrameSizeError(size)
         start += SIZE_BYTES
         if self._end - start < size:
             return None

@@ -142,7 +142,7 @@ class ListenerLimits:
     def __init__(self, clock: Clock, config: BrokerConfig, listeners: Collection[str], protected: str | None) -> None:
         """``protected``: the listener to which limits of the whole broker do not apply, or None."""
         self._clock = clock
-        self._listeners, self._protected = listeners, protected
+        self.listeners, self._protected = listeners, protected
         self._limits: AcceptLimits | None = None
         self.max_connections: dict[str, int] = {}
         """Limits on the number of open connections, by listener."""
@@ -155,7 +155,7 @@ class ListenerLimits:
         self._of_listeners(config, CREATION_RATE)
 
     def _of_listeners(self, config: BrokerConfig, name: str) -> dict[str, int]:
-        return {listener: config.limit_of(listener, name) for listener in self._listeners}
+        return {listener: config.limit_of(listener, name) for listener in self.listeners}
 
     def use(self, config: BrokerConfig) -> None:
         settings = config.settings
@@ -180,6 +180,17 @@ class ListenerLimits:
         """Record a new connection; returns for how many ms it must not be read."""
         return 0 if self._limits is None else self._limits.accepted_after_ms(listener, self._clock.steady_ms())
 
+    def unrecord(self, listener: str) -> None:
+        """Undo the last record, because the connection is refused."""
+        if self._limits is not None:
+            self._limits.unrecord(listener)
+
+    def throttle_times(self) -> dict[str, float]:
+        """The mean throttle times of connections by listener, in ms (`Sampled.mean`)."""
+        now_ms = self._clock.steady_ms()
+        times = {} if self._limits is None else self._limits.throttle_times
+        return {listener: sampled.mean(now_ms) for listener, sampled in times.items()}
+
 
 class Connections:
     """The open connections of a broker, with limits on their number in total and by client address."""
@@ -198,6 +209,8 @@ class Connections:
         self.response_budget = ResponseBudget(env, settings.ottla_queued_max_response_bytes, settings.ottla_response_stall_ms)
         # The open connections in order of opening, with their listeners.
         self._open: dict[Accepted, str] = {}
+        self._refused: set[Accepted] = set()
+        """Open connections that connection_creation_rate has refused. As in Kafka, they are not counted as opened."""
         self.opened_by_listener: Counter[str] = Counter()
         self.closed_by_listener: Counter[str] = Counter()
         self._by_peer: Counter[str] = Counter()
@@ -235,13 +248,25 @@ class Connections:
             connection.close("there are too many connections")
             return
         self._open[connection] = listener
-        self.opened_by_listener[listener] += 1
         self._by_peer[peer] += 1
         if peer and self.of_listeners is not None and (delay_ms := self.of_listeners.accepted_after_ms(listener)):
             throttle(delay_ms)
-        if peer and quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):
+        if peer and quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer, listener)):
+            self._refused.add(connection)
+            if self.of_listeners is not None:
+                self.of_listeners.unrecord(listener)
             self._timers.call_by_clock(delay_ms, lambda: connection.close("the client's address exceeds connection_creation_rate"))
             throttle(delay_ms + 1)
+        else:
+            self.opened_by_listener[listener] += 1
+
+    def ended_in_handshake(self, listener: str) -> None:
+        """Count a connection that was closed before the end of its TLS handshake."""
+        self.opened_by_listener[listener] += 1
+        self.closed_by_listener[listener] += 1
+
+    def open_by_listener(self) -> dict[str, int]:
+        return dict(Counter(listener for connection, listener in self._open.items() if connection not in self._refused))
 
     def _is_full(self, listener: str, peer: str) -> bool:
         if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
@@ -268,7 +293,11 @@ class Connections:
 
     def closed(self, connection: Accepted) -> None:
         if connection in self._open:
-            self.closed_by_listener[self._open.pop(connection)] += 1
+            listener = self._open.pop(connection)
+            if connection in self._refused:
+                self._refused.remove(connection)
+            else:
+                self.closed_by_listener[listener] += 1
             self._by_peer[connection.peer] -= 1
             if not self._by_peer[connection.peer]:
                 del self._by_peer[connection.peer]

@@ -44,8 +44,18 @@ class SaslRequester(Protocol):
         """End ``then``, which delays a refusal, after ``connection.failed.authentication.delay.ms``."""
         ...
 
-    def authenticated(self, principal: KafkaPrincipal, mechanism: str, *, is_again: bool) -> None:
-        """Count and log a client that has authenticated. ``is_again``: whether this was a re-authentication."""
+    def authenticated(
+        self, principal: KafkaPrincipal, mechanism: str, *, reauthentication_ms: int | None, is_repeatable: bool
+    ) -> None:
+        """Count and log a client that has authenticated.
+
+        ``reauthentication_ms``: how long a re-authentication took; None for the first authentication. ``is_repeatable``: whether
+        the client's version of SaslAuthenticate allows a re-authentication (KIP-368).
+        """
+        ...
+
+    def failed(self, *, is_again: bool) -> None:
+        """Count a client whose authentication failed."""
         ...
 
     def refused(self, reason: str, *, is_again: bool) -> None:
@@ -106,6 +116,11 @@ class SaslDispatcher:
     def end_session(self) -> bool:
         return self._server.end_session(self._client.steady_ms())
 
+    def frame_refused(self, size_bytes: int) -> None:
+        # As in Kafka, an empty frame is a malformed request, and does not count as a failed authentication.
+        if size_bytes and self._server.state is not State.COMPLETE:
+            self._client.failed(is_again=self._server.is_again)
+
     def route(self, frame: memoryview) -> tuple[Route, int]:
         server = self._server
         if server.state is State.COMPLETE:
@@ -137,6 +152,8 @@ class SaslDispatcher:
         server = self._server
         if server.state is State.FAILED or not server.expects(key):
             state = server.state
+            if state is State.REAUTH_BAD_MECHANISM:
+                self._client.failed(is_again=True)
             server.fail()
             raise RequestRefused(f"a request of API key {key} arrived before authentication ({state.value})")
         return self._inner.route(frame)
@@ -168,7 +185,7 @@ class SaslDispatcher:
             reason = f"unsupported SASL mechanism {request.mechanism[:100]}"
         elif key == SASL_AUTHENTICATE:
             try:
-                answer = self._take(bytes(request.auth_bytes))
+                answer = self._take(bytes(request.auth_bytes), version)
             except Exception as error:
                 # A ValueError would count as a request that cannot be decoded, and be logged with its text.
                 raise RuntimeError("a bug in an authentication") from error
@@ -181,16 +198,18 @@ class SaslDispatcher:
             await self._refuse(reason)
         return response
 
-    def _take(self, token: bytes) -> TokenAnswer:
+    def _take(self, token: bytes, version: int) -> TokenAnswer:
         """Handle a token of the client. After the last token, the client's requests have its principal."""
         server, client = self._server, self._client
         was_again, was_by_token = server.is_again, server.is_by_token
-        answer = server.token(token, client.now_ms(), client.steady_ms())
+        steady_ms = client.steady_ms()
+        answer = server.token(token, client.now_ms(), steady_ms)
         if server.state is State.COMPLETE:
             # A re-authentication keeps the principal, but the same user may use a password first and a delegation token later.
             if not was_again or server.is_by_token != was_by_token:
                 self._inner = client.dispatcher(server.principal, is_by_token=server.is_by_token)
-            client.authenticated(server.principal, server.mechanism, is_again=was_again)
+            took_ms = None if server.began_ms is None else steady_ms - server.began_ms
+            client.authenticated(server.principal, server.mechanism, reauthentication_ms=took_ms, is_repeatable=version > 0)
             client.limit_frames(is_authenticated=True)
         return answer
 

@@ -124,9 +124,14 @@ class SecuredListener:
 
     def connection(self) -> asyncio.BufferedProtocol:
         if self._tls is not None:
-            failed = partial(self.count, "failed_authentication")
             return TlsHandshake(
-                self._tls.context, self._handshakes, self._after_handshake, self._is_watched, self._is_failed_by_fault, failed
+                self._tls.context,
+                self._handshakes,
+                self._after_handshake,
+                self._is_watched,
+                self._is_failed_by_fault,
+                partial(self.count, "failed_authentication"),
+                partial(self.ports.connections.ended_in_handshake, self.name),
             )
         return Connection(self.ports, self.name, self)
 
@@ -156,6 +161,7 @@ class SecuredListener:
             self.count("failed_authentication")
             return None
         self.count("successful_authentication")
+        self.count("successful_authentication_no_reauth")
         log.debug("client_authenticated", principal=str(principal), peer=peer, listener=self.name)
         return Connection(self.ports, self.name, Certified(self, principal))
 
@@ -204,17 +210,27 @@ class SaslClient:
         delay_ms = self._listener.ports.live_config.settings.connection_failed_authentication_delay_ms
         self._listener.ports.timers.call_later(delay_ms, then.end)
 
-    def authenticated(self, principal: KafkaPrincipal, mechanism: str, *, is_again: bool) -> None:
+    def authenticated(
+        self, principal: KafkaPrincipal, mechanism: str, *, reauthentication_ms: int | None, is_repeatable: bool
+    ) -> None:
         listener = self._listener
-        listener.count("successful_reauthentication" if is_again else "successful_authentication")
-        if not is_again:
-            log.debug("client_authenticated", principal=str(principal), mechanism=mechanism, peer=self.peer, listener=listener.name)
+        if reauthentication_ms is not None:
+            listener.count("successful_reauthentication")
+            listener.ports.counters.reauthentication_ms[listener.name].add(reauthentication_ms)
+            return
+        listener.count("successful_authentication")
+        if not is_repeatable:
+            listener.count("successful_authentication_no_reauth")
+        log.debug("client_authenticated", principal=str(principal), mechanism=mechanism, peer=self.peer, listener=listener.name)
 
     def expired(self) -> None:
         self._listener.count("expired_connections_killed")
 
-    def refused(self, reason: str, *, is_again: bool) -> None:
+    def failed(self, *, is_again: bool) -> None:
         self._listener.count("failed_reauthentication" if is_again else "failed_authentication")
+
+    def refused(self, reason: str, *, is_again: bool) -> None:
+        self.failed(is_again=is_again)
         connection = self._connection
         # Close in the next iteration of the event loop, when the response has been written.
         self._listener.ports.timers.call_soon(lambda: connection.close(f"authentication failed: {reason}"))

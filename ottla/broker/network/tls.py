@@ -153,6 +153,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
     data together with the last message of the handshake; this object receives the data and passes it on. ``is_watched`` returns
     whether faults may fail handshakes; ``is_failed`` returns whether a fault fails the handshake of the client at an address.
     ``count_failure`` is called for a handshake that TLS or a fault has failed, but not for a client that closed the connection.
+    ``count_closed`` is called for every connection that ends before ``connection_of`` has made its protocol.
     """
 
     def __init__(
@@ -163,10 +164,12 @@ class TlsHandshake(asyncio.BufferedProtocol):
         is_watched: Callable[[], bool] = lambda: False,
         is_failed: Callable[[str], bool] = lambda peer: False,
         count_failure: Callable[[], None] = lambda: None,
+        count_closed: Callable[[], None] = lambda: None,
     ) -> None:
         self._is_watched = is_watched
         self._is_failed = is_failed
         self._count_failure = count_failure
+        self._count_closed = count_closed
         self._context = context
         self._handshakes = handshakes
         self._connection_of = connection_of
@@ -185,10 +188,13 @@ class TlsHandshake(asyncio.BufferedProtocol):
         raw = cast(asyncio.Transport, transport)
         self._handshakes.begin(raw, self._peer)
         if self._is_watched():
-            ended = partial(self._handshakes.end, raw)
-            raw.set_protocol(WatchedHandshake(raw, self._is_failed_now, partial(self._begin, raw), ended))
+            raw.set_protocol(WatchedHandshake(raw, self._is_failed_now, partial(self._begin, raw), partial(self._lost, raw)))
         else:
             self._begin(raw, b"")
+
+    def _lost(self, raw: asyncio.Transport) -> None:
+        self._handshakes.end(raw)
+        self._count_closed()
 
     def _is_failed_now(self) -> bool:
         is_failed = self._is_failed(self._peer)
@@ -223,6 +229,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
             self._done(ended.value)
         except (OSError, ssl.SSLError) as error:
             self._end(raw)
+            self._count_closed()
             self._handshakes.failed(self._peer, _described(error))
             if isinstance(error, ssl.SSLError):
                 self._count_failure()
@@ -241,9 +248,11 @@ class TlsHandshake(asyncio.BufferedProtocol):
 
     def _done(self, transport: asyncio.Transport | None) -> None:
         if transport is None or self._is_lost or transport.is_closing():
+            self._count_closed()
             return
         connection = self._connection_of(transport)
         if connection is None:
+            self._count_closed()
             transport.abort()
             return
         transport.set_protocol(connection)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.coordinator.quota.sampled import Sampled, Windows, throttle_ms
+from ottla.coordinator.quota.sampled import METRIC_WINDOWS, Sampled, Windows, throttle_ms
 
 
 class AcceptLimits:
@@ -27,6 +27,8 @@ class AcceptLimits:
         self._free_ms: dict[str, int] = {}
         """Time, in ms, at which the acceptor of a listener would take its next connection."""
         self._last_ms = 0
+        self.throttle_times: dict[str, Sampled] = {}
+        """Throttle times by listener, in ms."""
 
     def set(self, broker_limit: int, limits: Mapping[str, int]) -> None:
         """Set the allowed connections per second of the broker and of each listener. Earlier connections still count."""
@@ -43,8 +45,18 @@ class AcceptLimits:
         if listener in self._limits:
             of_listener = self._listeners.setdefault(listener, Sampled(self._windows))
             wait_ms = max(wait_ms, self._recorded(of_listener, self._limits[listener], turn_ms))
+            if wait_ms:
+                self.throttle_times.setdefault(listener, Sampled(METRIC_WINDOWS)).record(wait_ms, turn_ms)
         self._free_ms[listener] = turn_ms + wait_ms
         return turn_ms + wait_ms - now_ms
+
+    def unrecord(self, listener: str) -> None:
+        """Undo the record of the last connection to a listener, because the quota of its address refuses it
+        (ConnectionQuotas.updateListenerMetrics)."""
+        if listener != self._protected:
+            self._broker.record(-1, self._last_ms)
+        if listener in self._listeners:
+            self._listeners[listener].record(-1, self._free_ms[listener])
 
     def _recorded(self, sampled: Sampled, limit: int, at_ms: int) -> int:
         sampled.record(1, at_ms)

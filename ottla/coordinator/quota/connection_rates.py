@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from ottla.coordinator.quota.sampled import Sampled, Windows, throttle_ms
+from ottla.coordinator.quota.sampled import METRIC_WINDOWS, Sampled, Windows, throttle_ms
 from ottla.coordinator.quota.sensors import Sensors
 
 
@@ -23,6 +23,8 @@ class ConnectionRates:
         self._limits: dict[str | None, float] = {}
         self._windows = windows
         self.sensors: Sensors[str, AddressSensor] = Sensors(lambda: AddressSensor(windows))
+        self.throttle_times: dict[str, Sampled] = {}
+        """Throttle times by listener."""
 
     def set(self, address: str | None, limit: float | None) -> None:
         """Set the limit of an address, in connections per second. Address None sets the default; limit None removes the limit."""
@@ -32,8 +34,10 @@ class ConnectionRates:
         else:
             self._limits[key] = limit
 
-    def record(self, address: str, now_ms: int) -> int:
-        """Record a new connection; returns after how many ms it must be closed, at most the length of a sample, or 0 to accept it.
+    def record(self, address: str, listener: str, now_ms: int) -> int:
+        """Record a new connection to a listener.
+
+        Returns after how many ms it must be closed, at most the length of a sample, or 0 to accept it.
 
         A connection that is not accepted is not counted.
         """
@@ -45,6 +49,7 @@ class ConnectionRates:
         wait_ms = min(throttle_ms(rate, limit, now_ms), self._windows.size_ms)
         if wait_ms:
             rate.record(-1, now_ms)
+            self.throttle_times.setdefault(listener, Sampled(METRIC_WINDOWS)).record(wait_ms, now_ms)
         return wait_ms
 
 

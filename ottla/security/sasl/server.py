@@ -44,10 +44,10 @@ class SaslServer:
     """The state of one connection, from the first request on."""
 
     __slots__ = (
-        "_began_ms",
         "_exchange",
         "_first_mechanism",
         "_terms",
+        "began_ms",
         "ends_ms",
         "has_headers",
         "is_by_token",
@@ -60,8 +60,8 @@ class SaslServer:
         self._terms = terms
         self._exchange: Exchange | None = None
         self._first_mechanism = ""
-        # When the last re-authentication began, in ms of a steady clock; None before the first re-authentication.
-        self._began_ms: int | None = None
+        self.began_ms: int | None = None
+        """When the last re-authentication began, in ms of a steady clock; None before the first re-authentication."""
         self.state = State.INITIAL_REQUEST
         self.mechanism = ""
         self.has_headers = False
@@ -175,8 +175,8 @@ class SaslServer:
         """Begin a re-authentication. Returns False if the connection's session has no end, or if the last re-authentication began
         too recently. After False, SaslHandshake gets the error response of an authenticated connection (KafkaChannel).
         """
-        if self.ends_ms is None or (self._began_ms is not None and steady_ms - self._began_ms < MIN_REAUTHENTICATION_MS):
+        if self.ends_ms is None or (self.began_ms is not None and steady_ms - self.began_ms < MIN_REAUTHENTICATION_MS):
             return False
-        self._began_ms = steady_ms
+        self.began_ms = steady_ms
         self._went(Event.REAUTHENTICATION)
         return True

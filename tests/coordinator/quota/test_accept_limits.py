@@ -65,3 +65,27 @@ def test_changed_connection_rate_limit_applies_to_the_next_connection() -> None:
 def test_connection_rate_limit_of_zero_accepts_one_connection_in_each_sample() -> None:
     made = limits(0)
     assert [made.accepted_after_ms("IN", 0) for _ in range(3)] == [1_000, 2_000, 3_000]
+
+
+def test_connection_refused_by_the_quota_of_its_address_does_not_count() -> None:
+    made = limits(1, IN=1)
+    for _ in range(50):
+        assert made.accepted_after_ms("IN", 0) == 0
+        made.unrecord("IN")
+    assert [made.accepted_after_ms("IN", 0) for _ in range(11)] == [0] * 10 + [1_000]
+
+
+def test_refused_connection_to_the_inter_broker_listener_does_not_count() -> None:
+    made = limits(1, protected="IN", IN=1)
+    for _ in range(50):
+        assert made.accepted_after_ms("IN", 0) == 0
+        made.unrecord("IN")
+    assert made.accepted_after_ms("OUT", 0) == 0
+
+
+def test_throttle_times_of_connections_are_measured_by_listener() -> None:
+    made = limits(UNLIMITED, IN=1)
+    for listener in ("IN", "OUT"):
+        for _ in range(12):
+            made.accepted_after_ms(listener, 0)
+    assert {listener: times.mean(0) for listener, times in made.throttle_times.items()} == {"IN": 1_000}

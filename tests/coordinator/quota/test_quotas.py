@@ -170,11 +170,11 @@ def test_ip_quota_applies_to_every_notation_of_the_address() -> None:
     for name in ("localhost", "::ffff:192.0.2.7", "2001:DB8::0001", "no.address"):
         rates.set(name, 1)
     for address in ("127.0.0.1", "192.0.2.7", "2001:db8::1"):
-        assert [rates.record(address, NOW_MS) for _ in range(11)] == [0] * 10 + [1_000]
-    assert rates.record("192.0.2.8", NOW_MS) == 0
+        assert [rates.record(address, "IN", NOW_MS) for _ in range(11)] == [0] * 10 + [1_000]
+    assert rates.record("192.0.2.8", "IN", NOW_MS) == 0
     # Refused connections do not count towards the rate.
-    assert rates.record("127.0.0.1", NOW_MS + 10_000) == 1_000
-    assert rates.record("127.0.0.1", NOW_MS + 11_000) == 0
+    assert rates.record("127.0.0.1", "IN", NOW_MS + 10_000) == 1_000
+    assert rates.record("127.0.0.1", "IN", NOW_MS + 11_000) == 0
 
 
 def test_client_quotas_list_each_changed_entity_once() -> None:
