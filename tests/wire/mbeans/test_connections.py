@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
 import urllib.request
@@ -10,7 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
+from confluent_kafka import Consumer, KafkaException
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from ottla.addresses import split_address
 from tests.client.security.certificates import pem_of, store
@@ -54,6 +57,8 @@ class Server(NamedTuple):
     addresses: dict[str, str]
     """Addresses by security protocol, which is the listener's name."""
     read: Callable[[], Counted]
+    latency: Callable[[str], float]
+    """Reads the maximum of an attribute over all network processors of the listener SASL_PLAINTEXT."""
 
 
 class Files(NamedTuple):
@@ -107,8 +112,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory, ottla: SecuredBroker) -> I
     try:
         with MBeanReader(agent) as reader:
             yield Servers(
-                kafka=Server(addresses, lambda: of_kafka(reader)),
-                ottla=Server(ottla.listening, lambda: of_ottla(ottla)),
+                kafka=Server(addresses, lambda: of_kafka(reader), lambda name: latency_of_kafka(reader, name)),
+                ottla=Server(ottla.listening, lambda: of_ottla(ottla), lambda name: latency_of_ottla(ottla, name)),
                 files=Files(ottla.trusted, own, ottla.strange),
             )
     finally:
@@ -125,10 +130,24 @@ def of_kafka(reader: MBeanReader) -> Counted:
     return counted
 
 
-def of_ottla(broker: SecuredBroker) -> Counted:
+def latency_of_kafka(reader: MBeanReader, name: str) -> float:
+    beans = reader.read("kafka.server:type=socket-server-metrics,listener=SASL_PLAINTEXT,networkProcessor=*")
+    return max(bean.values[name] for bean in beans if not math.isnan(bean.values[name]))
+
+
+def samples_of(broker: SecuredBroker) -> list[Sample]:
     with urllib.request.urlopen(broker.ready["metrics"]) as answer:
         families = text_string_to_metric_families(answer.read().decode())
-    found = (sample for family in families for sample in family.samples if sample.name.startswith(PREFIX))
+    return [sample for family in families for sample in family.samples if sample.name.startswith(PREFIX)]
+
+
+def latency_of_ottla(broker: SecuredBroker, name: str) -> float:
+    named = (sample for sample in samples_of(broker) if sample.name == f"{PREFIX}{name.replace('-', '_')}")
+    return max(sample.value for sample in named if sample.labels["listener"] == "SASL_PLAINTEXT")
+
+
+def of_ottla(broker: SecuredBroker) -> Counted:
+    found = samples_of(broker)
     named = {f"{PREFIX}{name.replace('-', '_')}": name for name in COUNTED}
     return Counter({(sample.labels["listener"], named[sample.name]): int(sample.value) for sample in found if sample.name in named})
 
@@ -215,13 +234,25 @@ OTHER_CONVERSATIONS = {
 }
 
 
+COUNTED_ONCE = {
+    "session that ended": {"successful-authentication-total", "expired-connections-killed-count"},
+    "authentication again before the session ended": {"successful-authentication-total", "successful-reauthentication-total"},
+    "wrong password in the second authentication": {"successful-authentication-total", "failed-reauthentication-total"},
+    "too large frame in the second authentication": {"successful-authentication-total", "failed-reauthentication-total"},
+    "token of SaslAuthenticate 0": {"successful-authentication-total", "successful-authentication-no-reauth-total"},
+    "disconnect before SaslAuthenticate": set[str](),
+    "no request": set[str](),
+}
+"""What each conversation counts besides the connection, always once."""
+
+
 @pytest.mark.parametrize("title", OTHER_CONVERSATIONS)
 def test_second_authentication_and_end_of_a_session_raise_the_counters_of_kafka(servers: Servers, title: str) -> None:
     steps = OTHER_CONVERSATIONS[title]
     ours, kafkas = (
         counted_in(each, "SASL_PLAINTEXT", lambda address: outcomes(address, steps)) for each in (servers.ottla, servers.kafka)
     )
-    assert ours == kafkas
+    assert ours == kafkas == dict.fromkeys(COUNTED_ONCE[title] | {"connection-creation-total", "connection-close-total"}, 1)
 
 
 @pytest.mark.parametrize(
@@ -244,3 +275,59 @@ def test_tls_handshakes_raise_the_counters_of_kafka(servers: Servers, certificat
 def test_connection_that_ends_in_its_tls_handshake_raises_the_counters_of_kafka(servers: Servers, sent: bytes) -> None:
     ours, kafkas = (counted_in(each, "SSL", sent_bytes(sent)) for each in (servers.ottla, servers.kafka))
     assert ours == kafkas
+
+
+def stock_client(address: str, password: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "g",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "alice",
+            "sasl.password": password,
+            "log_level": 0,
+        }
+    )
+
+
+def until_it_authenticates_again(address: str, server: Server) -> None:
+    """Use librdkafka until it has authenticated again (KIP-368), which it does shortly before its session ends."""
+    client = stock_client(address, PASSWORD)
+    again = ("SASL_PLAINTEXT", "successful-reauthentication-total")
+    before = server.read()[again]
+
+    def has_authenticated_again() -> bool:
+        client.list_topics(timeout=TIMEOUT_S)
+        return server.read()[again] > before
+
+    wait_until(has_authenticated_again)
+    client.close()
+
+
+def with_wrong_password(address: str, server: Server) -> None:
+    client = stock_client(address, "wrong")
+    with pytest.raises(KafkaException):
+        client.list_topics(timeout=2)
+    client.close()
+
+
+@pytest.mark.parametrize("use", [until_it_authenticates_again, with_wrong_password])
+def test_librdkafka_raises_the_same_counters_as_in_kafka(servers: Servers, use: Callable[[str, Server], None]) -> None:
+    """How often librdkafka connects, and authenticates before a test ends, depends on the time, so only the names are compared."""
+    ours, kafkas = (
+        counted_in(each, "SASL_PLAINTEXT", lambda address, each=each: use(address, each)) for each in (servers.ottla, servers.kafka)
+    )
+    assert ours.keys() == kafkas.keys()
+    for counted in (ours, kafkas):
+        authenticated = counted.get("successful-authentication-total", 0) + counted.get("failed-authentication-total", 0)
+        assert authenticated <= counted["connection-creation-total"] == counted["connection-close-total"]
+
+
+def test_latency_of_reauthentications_is_exported_as_by_kafka(servers: Servers) -> None:
+    steps = OTHER_CONVERSATIONS["authentication again before the session ended"]
+    for server in (servers.ottla, servers.kafka):
+        counted_in(server, "SASL_PLAINTEXT", lambda address: outcomes(address, steps))
+    for name in ("avg", "max"):
+        latencies = [each.latency(f"reauthentication-latency-{name}") for each in (servers.ottla, servers.kafka)]
+        assert all(0 <= ms < TIMEOUT_S * 1_000 for ms in latencies), latencies
