@@ -28,7 +28,7 @@ DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboards/ottla.json").read_t
 EXPRESSIONS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 QUERIES = [text.replace("$__rate_interval", "1m").replace("$__range", "1m") for text in EXPRESSIONS]
 """The expressions as Grafana sends them for a range of one minute."""
-FUNCTIONS = frozenset({"sum", "max", "rate", "increase", "topk", "histogram_quantile"})
+FUNCTIONS = frozenset({"sum", "max", "rate", "increase", "topk", "histogram_quantile", "clamp_min"})
 QUOTAS = ("producer_byte_rate=1000000", "consumer_byte_rate=1000000", "request_percentage=1000")
 ORDERS = 20
 TIMEOUT_S = 60
@@ -84,19 +84,33 @@ def loaded() -> Iterator[Broker]:
 
 
 def selected(expression: str) -> dict[str, set[str]]:
-    """Return the metrics of an expression, with the labels by which it selects or groups their series."""
-    grouped = {label for labels in re.findall(r"\bby \(([^)]*)\)", expression) for label in labels.split(", ")}
-    rest = re.sub(r"\bby \([^)]*\)|\[[^]]*\]", "", expression)
-    metrics = {}
-    for name, matchers in re.findall(r"\b([a-z_][a-z0-9_]*)\b(?! *\()(?:\{([^}]*)\})?", re.sub(r'"[^"]*"', '""', rest)):
-        if '""' not in name and not re.search(rf"[{{,]{name}[=!]", rest):
-            metrics[name] = grouped | {*re.findall(r"(\w+)[=!]", matchers)}
+    """Return the metrics of an expression, with the labels by which it selects or groups their series.
+
+    Of nested aggregations only the innermost one groups the series of the metric.
+    """
+    metrics: dict[str, set[str]] = {}
+    grouped: list[set[str]] = []
+    """Labels of the aggregations whose parentheses are open; a parenthesis without an aggregation repeats the outer labels."""
+    rest = re.sub(r"\[[^]]*\]|\b(on|group_right) \([^)]*\)", "", re.sub(r'"[^"]*"', '""', expression))
+    for by, opened, closed, name, matchers in re.findall(
+        r"\bby \(([^)]*)\) \(|(\()|(\))|\b([a-z_][a-z0-9_]*)\b(?! *\()(?! by )(?:\{([^}]*)\})?", rest
+    ):
+        if by:
+            grouped.append({*by.split(", ")})
+        elif opened:
+            grouped.append(grouped[-1] if grouped else set())
+        elif closed:
+            grouped.pop()
+        else:
+            metrics[name] = (grouped[-1] if grouped else set()) | {*re.findall(r"(\w+)[=!]", matchers)}
     return metrics
 
 
 def test_metrics_and_labels_are_extracted_from_promql_expressions() -> None:
     expression = 'histogram_quantile(0.5, sum by (le, a) (rate(m_bucket{b!="c"}[5m]))) / max(n)'
-    assert selected(expression) == {"m_bucket": {"le", "a", "b"}, "n": {"le", "a"}}
+    assert selected(expression) == {"m_bucket": {"le", "a", "b"}, "n": set()}
+    joined = "sum by (a) (clamp_min(max by (a, b) (m) - on (b) group_right () max by (b, c) (n), 0))"
+    assert selected(joined) == {"m": {"a", "b"}, "n": {"b", "c"}}
 
 
 def test_grafana_panels_have_unique_titles_and_positions_and_a_question_as_description() -> None:
@@ -105,9 +119,9 @@ def test_grafana_panels_have_unique_titles_and_positions_and_a_question_as_descr
     assert all(panel["description"].count("?") == 1 for panel in panels)
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
     assert len(places) == len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
-    assert {function for text in EXPRESSIONS for function in re.findall(r"(\w+) *\(", re.sub(r"\bby \(", "", text))} <= (
-        FUNCTIONS | {"by"}
-    )
+    assert {
+        function for text in EXPRESSIONS for function in re.findall(r"(\w+) *\(", re.sub(r"\b(by|on|group_right) \(", "", text))
+    } <= (FUNCTIONS | {"by"})
 
 
 def test_provisioned_grafana_files_refer_to_existing_files() -> None:

@@ -109,6 +109,38 @@ def test_broker_metrics_count_transactions(broker: Broker) -> None:
     assert value(after, "process_open_fds") > 0
 
 
+def test_gauges_survive_a_kill_and_all_metrics_begin_anew_after_a_reset() -> None:
+    gauges = (
+        "ottla_txn_open",
+        "ottla_partition_lso",
+        "kafka_cluster_partition_laststableoffsetlag",
+        "kafka_consumergroup_lag",
+        "kafka_consumergroup_lag_read_committed",
+        "kafka_consumergroup_current_offset",
+        "kafka_log_log_size",
+        "kafka_server_replicamanager_leadercount",
+        "kafka_server_replicamanager_produceridcount",
+        "kafka_topic_partitions",
+    )
+    counters = ("ottla_txn_total", "ottla_txn_duration_seconds_count", "kafka_server_brokertopicmetrics_messagesin_total")
+    with Broker(settings={"ottla.metrics.port": 0}) as broker:
+        new = scrape(broker)
+        world = World(Wire(broker), "ottla", "")
+        for command in ("topic m", "A = init m", "produce A m", "offsets A m m=1", "commit A", "produce A m"):
+            perform(world, command)
+        world.close()
+        before = scrape(broker)
+        assert value(before, "ottla_txn_total", outcome="commit") == value(before, "ottla_txn_open") == 1
+        broker.restart(kill=True)
+        after = scrape(broker)
+        assert {name: after.get(name) for name in gauges} == {name: before.get(name) for name in gauges}
+        assert value(after, "ottla_txn_total", outcome="commit") == value(after, "ottla_txn_duration_seconds_count") == 0
+        broker.reset()
+        reset = scrape(broker)
+        assert {name: reset.get(name) for name in gauges} == {name: new.get(name) for name in gauges}
+        assert {name: reset.get(name) for name in counters} == {name: new.get(name) for name in counters}
+
+
 def test_metrics_are_disabled_without_a_port() -> None:
     with Broker() as broker:
         assert "metrics" not in broker.ready

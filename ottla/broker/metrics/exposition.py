@@ -172,7 +172,11 @@ def _logs(ports: Ports) -> Iterator[Metric]:
 
     logs = [p.log for _, p in named]
     lag = (log.high_watermark - log.last_stable_offset for log in logs)
-    yield each("kafka_cluster_partition_laststableoffsetlag", "Offsets from the last stable offset to the high watermark", lag)
+    yield each(
+        "kafka_cluster_partition_laststableoffsetlag",
+        "Offsets from the last stable offset to the high watermark, on each replica",
+        lag,
+    )
     yield each("kafka_log_log_size", "Size of a partition's segments, in bytes", (log.size_bytes for log in logs))
     yield each("kafka_topic_partition_current_offset", "Log end offset", (log.log_end_offset for log in logs))
     yield each("kafka_topic_partition_oldest_offset", "Log start offset", (log.log_start_offset for log in logs))
@@ -209,10 +213,14 @@ def _groups(ports: Ports) -> Iterator[Metric]:
     yield _gauge("kafka_consumergroup_current_offset", "Committed offset", current)
     yield _gauge(
         "kafka_consumergroup_lag",
-        "Offsets from the committed offset to the high watermark, including markers and aborted records",
+        "Offsets from the committed offset to the high watermark, including markers and aborted records; in a cluster only of"
+        " partitions with a replica on the group's coordinator",
         lag,
     )
-    text = "Offsets from the committed offset to the last stable offset, which read_committed consumers can read now"
+    text = (
+        "Offsets from the committed offset to the last stable offset, which read_committed consumers can read now; in a cluster"
+        " only of partitions with a replica on the group's coordinator"
+    )
     yield _gauge("kafka_consumergroup_lag_read_committed", text, lag_committed)
 
 
