@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -86,7 +87,12 @@ def test_killed_broker_is_fenced_reported_and_restarted(served: Served) -> None:
         assert time.monotonic() < deadline_s
     [fenced] = served.log("broker_fenced")
     assert (fenced["broker_id"], fenced["node"]) == (2, "controller") and "no heartbeat" in fenced["reason"]
-    assert "kafka_controller_kafkacontroller_fencedbrokercount 1.0" in metrics(served.ready["controller"]["metrics"])
+    of_controller = metrics(served.ready["controller"]["metrics"])
+    assert "kafka_controller_kafkacontroller_fencedbrokercount 1.0" in of_controller
+    opened = re.search(
+        r'kafka_server_socket_server_metrics_connection_creation_total\{listener="CONTROLLER"\} (\d+)', of_controller
+    )
+    assert opened is not None and int(opened[1]) >= len(served.ready["brokers"])
     again = ottla("cluster", "restart", "2", "--ready-file", str(served.directory / "ready"))
     assert (again.returncode, again.stdout.startswith("broker-2 runs as process")) == (0, True), again.stderr
     known = json.loads((served.directory / "ready").read_text())["brokers"]["2"]

@@ -108,7 +108,7 @@ class ControllerServer:
             await self.addresses.listen(self.security.connection)
             # Load the metadata after the listeners are bound, because the controller registers their ports. Requests wait until
             # this function has ended.
-            self._shared.metrics.open_for_controller(self.controller.report)
+            self._shared.metrics.open_for_controller(self.controller.report, self)
             self._load()
         except BaseException:
             self._shared.close_listeners()

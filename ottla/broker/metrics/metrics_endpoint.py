@@ -14,6 +14,7 @@ from ottla.broker.network.listener import Endpoint
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+    from ottla.broker.metrics.connection_metrics import Ports as ListeningPorts
     from ottla.broker.metrics.controller_report import ControllerReport
     from ottla.broker.metrics.exposition import Ports
 
@@ -49,13 +50,14 @@ class MetricsEndpoint:
 
         self._open(collect)
 
-    def open_for_controller(self, report: Callable[[], ControllerReport]) -> None:
-        """Serve the metrics of a process that is only a controller. Raises `ConfigError`."""
+    def open_for_controller(self, report: Callable[[], ControllerReport], listened: ListeningPorts) -> None:
+        """Serve the metrics of a process that is only a controller, and those of its listener. Raises `ConfigError`."""
 
         def collect() -> list[Metric]:
+            from ottla.broker.metrics.connection_metrics import connection_metrics
             from ottla.broker.metrics.controller_metrics import controller_metrics
 
-            return controller_metrics(report())
+            return [*controller_metrics(report()), *connection_metrics(listened)]
 
         self._open(collect)
 
