@@ -75,7 +75,9 @@ def _run(arguments: list[str]) -> int:
         return USAGE_EXIT
     except UnicodeEncodeError as error:
         # Python decodes invalid UTF-8 in arguments to lone surrogates, which Kafka's protocol cannot encode.
-        _say(f"ottla: {error.object!r} is not UTF-8 text")
+        # A text that is not a whole argument may be a password, as in NAME:PASSWORD.
+        shown = repr(error.object) if error.object in arguments else "an argument or a setting"
+        _say(f"ottla: {shown} is not UTF-8 text")
         return USAGE_EXIT
     except ModuleNotFoundError as error:
         if error.name not in POSIX_MODULES:

@@ -18,6 +18,10 @@ def first_user(text: str) -> FirstUser:
     name, colon, password = text.partition(":")
     if not colon or not name or not password:
         raise BadArgument("expected NAME:PASSWORD, as in alice:secret")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadArgument("the name or the password is not UTF-8 text") from None
     return FirstUser(name, password)
 
 

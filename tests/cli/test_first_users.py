@@ -38,5 +38,11 @@ def test_malformed_line_of_a_users_file_is_refused_without_showing_it(tmp_path: 
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize("argument", ["alice:hush\udcff", "al\udcffice:hush"])
+def test_user_argument_that_is_not_utf_8_is_refused_without_showing_it(argument: str) -> None:
+    with pytest.raises(BadArgument, match=r"^the name or the password is not UTF-8 text$"):
+        first_user(argument)
+
+
 def test_spaces_in_a_user_argument_of_the_command_line_are_kept() -> None:
     assert first_user(" #alice : b") == (" #alice ", " b")

@@ -75,6 +75,13 @@ def test_non_utf8_command_line_arguments_are_refused(
     assert "is not UTF-8 text" in line
 
 
+def test_error_of_a_text_that_is_only_part_of_an_argument_does_not_show_it(
+    scripted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topic", "create", "t", "--config", f"password={NO_TEXT}", "--bootstrap", scripted]) == 2
+    assert capsys.readouterr().err == "ottla: an argument or a setting is not UTF-8 text\n"
+
+
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
     """Bootstrap address of a fake cluster. Every client call raises the error of a name that cannot be encoded as UTF-8."""

@@ -190,6 +190,7 @@ TOKENS = {
     "no subject": lambda: signed(sub=None),
     "blank subject": lambda: signed(sub=" "),
     "subject is a list": lambda: signed(sub=["alice"]),
+    "subject has a surrogate pair": lambda: signed(sub="alice\U0001f600"),
     "another audience": lambda: signed(aud="other"),
     "no audience": lambda: signed(aud=None),
     "another issuer": lambda: signed(iss="https://other"),
@@ -216,7 +217,14 @@ TOKENS = {
 }
 
 
+HALF_PAIRS = {
+    "subject is half of a surrogate pair": lambda: signed(sub="\ud800"),
+    "subject has half of a surrogate pair": lambda: signed(sub="alice\udc00"),
+}
+"""Kafka accepts these tokens, and sends and stores their principals with question marks, which are other principals."""
+
 VALID = {
+    "subject has a surrogate pair",
     "valid",
     "another key of the provider",
     "another RSA algorithm",
@@ -264,6 +272,17 @@ def test_signed_tokens_are_accepted_and_refused_as_by_kafka(
 def test_valid_signed_tokens_are_accepted_and_all_others_refused(ottla: dict[str, str], name: str) -> None:
     for address in ottla.values():
         assert (outcome(address, TOKENS[name]()) == ACCEPTED) == (name in VALID)
+
+
+@pytest.mark.parametrize("name", HALF_PAIRS)
+def test_signed_tokens_whose_principals_utf_8_cannot_encode_are_refused(ottla: dict[str, str], name: str) -> None:
+    for address in ottla.values():
+        assert outcome(address, HALF_PAIRS[name]())[0] == (0, "", b'{"status":"invalid_token"}')
+
+
+@pytest.mark.java
+def test_kafka_accepts_signed_tokens_whose_principals_utf_8_cannot_encode(kafka: dict[str, str]) -> None:
+    assert [outcome(address, token()) for address in kafka.values() for token in HALF_PAIRS.values()] == [ACCEPTED] * 4
 
 
 def check_new_key(addresses: dict[str, str], provider: Provider, key_id: str) -> None:

@@ -83,7 +83,18 @@ def _unescaped(text: str) -> str:
         sign = match[1]
         return chr(int(sign[1:], 16)) if len(sign) == 5 else _ESCAPED.get(sign, sign)
 
-    return _ESCAPE.sub(plain, text)
+    # A character above U+FFFF is written as two escapes, which are joined here.
+    return _ESCAPE.sub(plain, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _check_text(values: Mapping[str, str]) -> None:
+    """Raise `ConfigError` for a value with half of a surrogate pair, which UTF-8 cannot encode: an escape of a properties file, or
+    bytes of a variable or argument that are not UTF-8. The message omits the value, which may be a password."""
+    for name, value in values.items():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"{name}: the value is not UTF-8 text") from None
 
 
 def read_file(path: Path) -> dict[str, str]:
@@ -100,7 +111,12 @@ def read_file(path: Path) -> dict[str, str]:
     except UnicodeDecodeError:
         # java.util.Properties reads Latin-1.
         text = raw.decode("latin-1")
-    return read_properties(text)
+    values = read_properties(text)
+    try:
+        _check_text(values)
+    except ConfigError as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+    return values
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -149,5 +165,7 @@ def load(
         if not equals or not key.strip():
             raise ConfigError(f"--set {assignment!r} is not KEY=VALUE")
         given[key.strip()] = value.strip()
+    # `extra` may have a path, which need not be UTF-8.
+    _check_text(given)
     given.update(extra)
     return BrokerConfig(given), ignored

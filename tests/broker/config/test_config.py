@@ -31,6 +31,7 @@ def test_properties_are_parsed_like_in_java() -> None:
         ("a 1\nb\t=\t2\nc : 3\nd", {"a": "1", "b": "2", "c": "3", "d": ""}),
         ("a\\=b=c", {"a=b": "c"}),
         ("name=caf\\u00e9", {"name": "caf\u00e9"}),
+        ("name=\\ud83d\\ude00", {"name": "\U0001f600"}),
         ("a=one\u2028two\x0bthree", {"a": "one\u2028two\x0bthree"}),
         ("a=1\na=2", {"a": "2"}),
     ],
@@ -46,6 +47,15 @@ def test_invalid_property_files_are_refused_in_one_line(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=reason) as refused:
             read_file(tmp_path / name)
         assert "\n" not in str(refused.value)
+
+
+def test_settings_that_are_not_utf_8_are_refused_without_showing_them(tmp_path: Path) -> None:
+    (tmp_path / "half").write_text("ssl.key.password=hush\\ud800")
+    with pytest.raises(ConfigError, match=r"/half: ssl\.key\.password: the value is not UTF-8 text$"):
+        read_file(tmp_path / "half")
+    for variables, assignments in (({"KAFKA_SSL_KEY_PASSWORD": "hush\udcff"}, []), ({}, ["ssl.key.password=hush\udcff"])):
+        with pytest.raises(ConfigError, match=r"^ssl\.key\.password: the value is not UTF-8 text$"):
+            load(None, variables, assignments, {})
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])

@@ -74,6 +74,8 @@ def test_oauthbearer_error_names_the_missing_token_scope() -> None:
         token(sub=None),
         token(sub=" "),
         token(sub=7),
+        token(sub="\ud800"),
+        token(sub="alice\udc00"),
         token(iat=NOW_S + 1),
         token(iat=NOW_S + 700, exp=NOW_S + 600),
         "a.b",

@@ -82,6 +82,8 @@ def test_signed_jwt_is_valid_until_it_expires() -> None:
         (signed(exp=NOW_S + 9, nbf=NOW_S + 10), "the token expires before it is issued or valid"),
         (signed(nbf=NOW_S + 31), "the token is not valid yet"),
         (signed(sub=None), "the token has no principal name in its claim sub"),
+        (signed(sub="\ud800"), "the principal name in the claim sub of the token is not Unicode text"),
+        (signed(sub="alice\udc00"), "the principal name in the claim sub of the token is not Unicode text"),
         ("abc", "the token is not a JWT"),
         ("a.b.c", "the token is not a JWT"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
 from ottla.security.tls.distinguished_name import MalformedCertificate, subject_of
@@ -70,3 +71,11 @@ def test_subject_of_a_certificate_truncated_at_any_byte_is_refused() -> None:
     for size in range(len(whole)):
         with pytest.raises(MalformedCertificate):
             subject_of(whole[:size])
+
+
+def test_subject_with_half_of_a_surrogate_pair_is_refused() -> None:
+    attribute = x509.NameAttribute(NameOID.COMMON_NAME, "shop", _type=_ASN1Type.BMPString)
+    whole = certificate(x509.Name([attribute])).public_bytes(serialization.Encoding.DER)
+    assert subject_of(whole) == "CN=shop"
+    with pytest.raises(MalformedCertificate):
+        subject_of(whole.replace("shop".encode("utf-16-be"), b"\xd8\x00hop\0p\0"))
