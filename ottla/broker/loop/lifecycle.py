@@ -19,6 +19,9 @@ REASON_CHARACTERS: Final = 200
 
 HIDDEN: Final = "the text is hidden, because it may contain a secret"
 
+TOKEN_SWEEP: Final = "delegation_tokens"
+"""The periodic task that removes expired delegation tokens. The texts of its exceptions may contain secrets."""
+
 log = structlog.get_logger("broker")
 
 
@@ -47,16 +50,30 @@ class Lifecycle:
         self.unexpected_errors += 1
         error = sys.exception()
         if may_have_secrets and error is not None:
-            # The place distinguishes two bugs of the same type.
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            reason = f"{type(error).__name__} at {place.filename}:{place.lineno} ({HIDDEN})"
-            self._errors.failed(event, reason, level="error", exception=_without_texts(error), **fields)
+            self._errors.failed(event, without_text(error), level="error", exception=_without_texts(error), **fields)
             return
         self._errors.failed(event, repr(sys.exception())[:REASON_CHARACTERS], level="exception", **fields)
 
     def work_failed(self) -> None:
-        """Report a bug in background work or in a callback. Called in an ``except`` block."""
-        self.bug("work_failed")
+        """Report a bug in background work or in a callback. Called in an ``except`` block.
+
+        Such work handles the metadata log, which has credentials and secret configs, and this node's authentication at other nodes.
+        """
+        self.bug("work_failed", may_have_secrets=True)
+
+    def callback_failed(self, error: Exception) -> None:
+        """Report a bug in a callback of the event loop, such as a timer of an authentication or of a load of keys."""
+        try:
+            raise error
+        except Exception:
+            self.bug("callback_failed", may_have_secrets=True)
+
+
+def without_text(error: BaseException) -> str:
+    """The type of an exception and the place where it was raised, which distinguishes two bugs of one type."""
+    places = traceback.extract_tb(error.__traceback__)
+    where = f" at {places[-1].filename}:{places[-1].lineno}" if places else ""
+    return f"{type(error).__name__}{where} ({HIDDEN})"
 
 
 def _without_texts(error: BaseException) -> str:

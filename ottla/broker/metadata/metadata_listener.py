@@ -10,6 +10,8 @@ from typing import Protocol
 
 import structlog
 
+from ottla.broker.loop.lifecycle import without_text
+
 log = structlog.get_logger("cluster")
 
 
@@ -24,12 +26,13 @@ class MetadataFaults:
     def __init__(self) -> None:
         self._first: Exception | None = None
 
-    def attempt(self, step: Callable[[], object], what: str, **of: object) -> None:
-        """Carry out one step. ``what`` and ``of`` identify the step in the log event of a failure."""
+    def attempt(self, step: Callable[[], object], what: str, *, may_have_secrets: bool = False, **of: object) -> None:
+        """Carry out one step. ``what`` and ``of`` identify the step in the log event of a failure, which omits the text of the
+        exception if it ``may_have_secrets``."""
         try:
             step()
         except Exception as error:
-            log.error("metadata_step_failed", step=what, **of, reason=repr(error))
+            log.error("metadata_step_failed", step=what, **of, reason=without_text(error) if may_have_secrets else repr(error))
             self._first = self._first or error
 
     def raise_first(self) -> None:

@@ -50,7 +50,7 @@ class MetadataPublisher:
             listener.topic_changed(gone.name, faults)
             log.info("topic_deleted", topic=gone.name)
         if delta.configs:
-            faults.attempt(partial(self._apply_configs, delta), "configs")
+            faults.attempt(partial(self._apply_configs, delta), "configs", may_have_secrets=True)
         if delta.features:
             for name in delta.features:
                 log.info("feature_level_set", feature=name, level=self._state.features.get(name, 0))

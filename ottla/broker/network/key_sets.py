@@ -8,8 +8,10 @@ token is verified (JwksFileVerificationKeyResolver).
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
+from http.client import InvalidURL
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import url2pathname, urlopen
 
@@ -48,8 +50,9 @@ class KeySource:
 
     def __init__(self, env: Env, lifecycle: Lifecycle, url: str, refresh_ms: int, retry_ms: int, max_retry_ms: int) -> None:
         """Begin to load the keys; keys in a file are loaded within this call. Raises `ConfigError`."""
-        if not url.startswith(SCHEMES):
-            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {url!r} is not a URL; give file:/PATH or https://HOST/PATH")
+        if not _is_url(url):
+            shown = "the value" if {"@", "?"} & {*url} else repr(url)
+            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {shown} is not a URL; give file:/PATH or https://HOST/PATH")
         self._env, self._lifecycle, self._url = env, lifecycle, url
         self._refresh_ms, self._retry_ms, self._max_retry_ms = refresh_ms, retry_ms, max_retry_ms
         self._next_retry_ms = retry_ms
@@ -129,6 +132,14 @@ class KeySource:
         self._errors.failed("keys_not_loaded", _described(error), key=self._url, url=_shown(self._url))
 
 
+def _is_url(url: str) -> bool:
+    try:
+        return url.startswith(SCHEMES) and urlsplit(url).port != 0
+    except ValueError:
+        # The host or the port is malformed.
+        return False
+
+
 def _shown(url: str) -> str:
     """A URL without user, password and query, which may be secrets."""
     parts = urlsplit(url)
@@ -151,9 +162,10 @@ def _version(path: str) -> tuple[int, int] | None:
 
 
 def _described(error: BaseException | None) -> str:
-    """Why keys could not be loaded. The text of an error of the HTTP library may be a line that the provider sent."""
+    """Why keys could not be loaded. The texts of other exceptions may contain parts of the URL, which may have a password or token:
+    the HTTP library shows an invalid URL, and a line that the provider sent."""
     is_clear = isinstance(error, KeySetError | OSError)
-    return (str(error) if is_clear else f"{type(error).__name__}: {error}")[:MAX_REASON_CHARACTERS]
+    return (str(error) if is_clear else type(error).__name__)[:MAX_REASON_CHARACTERS]
 
 
 def _read(url: str, monotonic_ms: Callable[[], float]) -> bytes:
@@ -166,8 +178,16 @@ def _read(url: str, monotonic_ms: Callable[[], float]) -> bytes:
                 data += part
                 if monotonic_ms() > end_ms:
                     raise KeySetError(f"the document did not arrive within {TIMEOUT_S:.0f} s")
-    except (URLError, ValueError) as error:
-        raise KeySetError(str(getattr(error, "reason", error))) from None
+    except KeySetError:
+        raise
+    except HTTPError as error:
+        with error:
+            phrase = HTTPStatus(error.code).phrase if error.code in set(HTTPStatus) else "unknown"
+            raise KeySetError(f"the response has the status {error.code} ({phrase})") from None
+    except URLError as error:
+        raise KeySetError(str(error.reason)) from None
+    except (InvalidURL, ValueError):
+        raise KeySetError("the URL is not valid; a user and a password in a URL are not supported") from None
     if len(data) > MAX_BYTES:
         raise KeySetError(f"at most {MAX_BYTES} bytes are allowed")
     return data

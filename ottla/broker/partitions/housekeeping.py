@@ -8,6 +8,7 @@ import structlog
 
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Timer
+from ottla.broker.loop.lifecycle import TOKEN_SWEEP
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partitions
@@ -89,7 +90,7 @@ class Housekeeping:
                 # A failed write has changed nothing, and the next run tries again.
                 self._disk.refused(self._directory.path, error)
             else:
-                self._lifecycle.bug("task_failed", task=name)
+                self._lifecycle.bug("task_failed", may_have_secrets=name == TOKEN_SWEEP, task=name)
             again()
 
         def begin() -> None:

@@ -13,7 +13,15 @@ from ottla.broker.controller.server import ControllerServer
 from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.optional_parts import ControlEndpoint
 from ottla.broker.process.ready_file import ReadyFile
-from ottla.broker.process.running import Owner, remove_users_file, report_ready, run_process, serve_metrics, stop_at_signals
+from ottla.broker.process.running import (
+    Owner,
+    remove_users_file,
+    report_bugs_of_callbacks,
+    report_ready,
+    run_process,
+    serve_metrics,
+    stop_at_signals,
+)
 from ottla.broker.shared.shared_server import Host
 
 OpenControlApi = Callable[[ControllerServer], ControlEndpoint]
@@ -55,6 +63,7 @@ async def _serve(
     # Remove the ready file of a killed controller. This process has the directory's lock, so no running controller uses the file.
     ready_file.remove()
     stop_wanted = asyncio.Event()
+    report_bugs_of_callbacks(lambda: controller.lifecycle)
     stop_at_signals(stop_wanted, owner)
     control_api = None if open_control_api is None else open_control_api(controller)
     await controller.start()

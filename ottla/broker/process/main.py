@@ -17,7 +17,14 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.optional_parts import ControlEndpoint, OptionalParts, RegistryEndpoint
 from ottla.broker.process.ready_file import ReadyFile
-from ottla.broker.process.running import remove_users_file, report_ready, run_process, serve_metrics, stop_at_signals
+from ottla.broker.process.running import (
+    remove_users_file,
+    report_bugs_of_callbacks,
+    report_ready,
+    run_process,
+    serve_metrics,
+    stop_at_signals,
+)
 from ottla.broker.process.serving import Serving
 from ottla.broker.shared.shared_server import GiveUp, Host, Inherited
 
@@ -115,6 +122,7 @@ async def _serve(
     serving.broker.directory.acquire()
     # Remove the ready file of a killed broker. This broker has the directory's lock, so no running broker uses the file.
     ready_file.remove()
+    report_bugs_of_callbacks(lambda: serving.broker.lifecycle)
     stop_at_signals(serving.stop_wanted, parts.owner)
     # Open the control API before the broker starts, so that a busy port is found before anything was started or logged.
     control_api = None if parts.open_control_api is None else parts.open_control_api(serving)

@@ -16,6 +16,7 @@ import structlog
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.loop import logs
+from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.metrics.metrics_endpoint import ServedMetrics
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.process import print_error
@@ -97,6 +98,23 @@ def _run(serving: Coroutine[None, None, None]) -> None:
         asyncio.run(serving)
     else:
         uvloop.run(serving)
+
+
+def report_bugs_of_callbacks(lifecycle: Callable[[], Lifecycle]) -> None:
+    """Report exceptions of the event loop's callbacks, such as timers, as bugs. Called on the event loop.
+
+    By default asyncio logs an exception with its text, which may contain a secret, and the broker does not count it. Errors of
+    sockets and of TLS are no bugs, and keep asyncio's handling.
+    """
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            lifecycle().callback_failed(error)
+        else:
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(report)
 
 
 def stop_at_signals(stop_wanted: asyncio.Event, owner: Owner | None) -> None:

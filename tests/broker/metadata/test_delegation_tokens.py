@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.controller.server import ControllerServer
@@ -62,3 +63,22 @@ def test_more_expired_delegation_tokens_than_one_pass_removes_are_removed_within
     assert not tokens.by_id
     node.close()
     assert node.bugs == 0
+
+
+@pytest.mark.parametrize("kind", [SimulatedBroker, SimulatedController])
+def test_bug_of_the_removal_of_expired_tokens_is_logged_without_its_text(
+    kind: type[SimulatedBroker] | type[SimulatedController], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "".join(("hu", "sh"))  # Not a literal, because a traceback shows this line.
+
+    def fail(self: object, now_ms: int) -> bool:
+        raise KeyError(secret)
+
+    node = kind(SETTINGS).start()
+    monkeypatch.setattr(type(server(node).cluster), "sweep_tokens", fail)
+    with capture_logs() as lines:
+        node.sleep(1_000)
+    (line,) = [line for line in lines if "exception" in line]
+    assert "test_delegation_tokens.py" in line["exception"]
+    assert secret not in str(line)
+    node.close()

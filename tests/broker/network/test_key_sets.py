@@ -151,7 +151,9 @@ FAILURES = [
     (HTTPError(URL, 503, "Service Unavailable", {}, None), "Service Unavailable"),  # type: ignore[arg-type]
     (TimeoutError("timed out"), "timed out"),
     (http.client.RemoteDisconnected("closed without response"), "closed without response"),
-    (http.client.BadStatusLine("x" * 60_000), "BadStatusLine: xxx"),
+    (http.client.BadStatusLine("GET /keys?token=hush HTTP/1.1"), "BadStatusLine"),
+    (HTTPError(URL, 302, "Redirection to url 'file:///keys?token=hush'", {}, None), "the response has the status 302 (Found)"),  # type: ignore[arg-type]
+    (HTTPError(URL, 799, "hush", {}, None), "the response has the status 799 (unknown)"),  # type: ignore[arg-type]
     (b"<html>", "it is not a JSON Web Key Set"),
     (b'{"keys": []}', "it is not a JSON Web Key Set"),
     (b"[" * 100_000, "it is not a JSON Web Key Set"),
@@ -170,6 +172,7 @@ def test_failed_load_is_logged_and_keeps_the_old_keys(
     (line,) = lines
     assert (line["event"], line["log_level"], line["url"]) == ("keys_not_loaded", "warning", URL)
     assert reason in line["reason"] and len(line["reason"]) <= 200
+    assert "hush" not in str(line)
     assert known(source, "r") == ["r"]
 
 
@@ -232,11 +235,24 @@ def test_broker_does_not_start_without_the_file_of_its_keys(tmp_path: Path, cont
         KeySource(env, Lifecycle(env), file.as_uri(), REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
 
 
-@pytest.mark.parametrize("url", ["", "keys.json", "/keys.json", "ftp://id/keys", "data:application/json,{}"])
-def test_url_of_another_scheme_is_refused(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "keys.json",
+        "/keys.json",
+        "ftp://id/keys",
+        "data:application/json,{}",
+        "http://h:x/",
+        "http://me:hush@h:99999/",
+        "http://[h/?hush",
+    ],
+)
+def test_url_of_another_scheme_or_without_a_valid_host_is_refused(url: str) -> None:
     env = simulated_env()
-    with pytest.raises(ConfigError, match="is not a URL; give file:/PATH or https://HOST/PATH"):
+    with pytest.raises(ConfigError, match="is not a URL; give file:/PATH or https://HOST/PATH") as refused:
         KeySource(env, Lifecycle(env), url, REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    assert "hush" not in str(refused.value)
 
 
 def test_address_of_keys_is_logged_without_user_password_and_query(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +266,23 @@ def test_address_of_keys_is_logged_without_user_password_and_query(lines: list[A
     (line,) = lines
     assert line["url"] == "https://localhost/keys"
     assert "hush" not in str(line)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hush@localhost/keys",
+        "http://localhost/keys?token=hush hush",
+        "https:/keys?token=hush",
+        "http:///keys?token=hush",
+    ],
+)
+def test_invalid_url_of_keys_is_logged_without_its_secrets(url: str, lines: list[Any]) -> None:
+    env = simulated_env()
+    KeySource(env, Lifecycle(env), url, REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
+    env.scheduler.settle()
+    assert [line["event"] for line in lines] == ["keys_not_loaded"]
+    assert "hush" not in str(lines)
 
 
 def test_file_that_changes_during_a_load_keeps_its_new_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
