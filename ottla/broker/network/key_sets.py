@@ -13,7 +13,7 @@ from http.client import InvalidURL
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import url2pathname, urlopen
+from urllib.request import url2pathname
 
 import structlog
 
@@ -21,6 +21,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.loop.env import Env, Timer
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.client.security.http_deadline import Deadline
 from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 
 TIMEOUT_S = 10.0
@@ -169,23 +170,19 @@ def _described(error: BaseException | None) -> str:
 
 
 def _read(url: str, monotonic_ms: Callable[[], float]) -> bytes:
-    data = b""
-    end_ms = monotonic_ms() + 1_000 * TIMEOUT_S
+    too_late = f"the document did not arrive within {TIMEOUT_S:.0f} s"
+    opener = Deadline(TIMEOUT_S, lambda: monotonic_ms() / 1_000).opener()
     try:
-        with urlopen(url, timeout=TIMEOUT_S) as response:
-            # The timeout of `urlopen` applies to each read, so a slow provider could otherwise send for hours.
-            while len(data) <= MAX_BYTES and (part := response.read1(MAX_BYTES)):
-                data += part
-                if monotonic_ms() > end_ms:
-                    raise KeySetError(f"the document did not arrive within {TIMEOUT_S:.0f} s")
-    except KeySetError:
-        raise
+        with opener.open(url, timeout=TIMEOUT_S) as response:
+            data: bytes = response.read(MAX_BYTES + 1)
+    except TimeoutError:
+        raise KeySetError(too_late) from None
     except HTTPError as error:
         with error:
             phrase = HTTPStatus(error.code).phrase if error.code in set(HTTPStatus) else "unknown"
             raise KeySetError(f"the response has the status {error.code} ({phrase})") from None
     except URLError as error:
-        raise KeySetError(str(error.reason)) from None
+        raise KeySetError(too_late if isinstance(error.reason, TimeoutError) else str(error.reason)) from None
     except (InvalidURL, ValueError):
         raise KeySetError("the URL is not valid; a user and a password in a URL are not supported") from None
     if len(data) > MAX_BYTES:

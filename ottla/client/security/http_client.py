@@ -16,9 +16,10 @@ from typing import IO, Any, Final
 import msgspec
 
 from ottla.client.errors import ClientError
+from ottla.client.security.http_deadline import Deadline
 
 TIMEOUT_S: Final = 10.0
-"""Timeout, in seconds, for a whole response and for each read of the socket."""
+"""Timeout, in seconds, for a whole exchange."""
 MAX_ANSWER_BYTES: Final = 4 << 20
 MAX_ERROR_BYTES: Final = 1_000
 _PIECE_BYTES: Final = 64 << 10
@@ -54,9 +55,6 @@ class _Staying(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_opener = urllib.request.build_opener(_Staying)
-
-
 def ask(
     who: str,
     url: str,
@@ -70,10 +68,9 @@ def ask(
     """Send a request: by default a POST if there is a body, else a GET. Raises `ClientError`, also for a redirect; error messages
     begin with ``who``."""
     request = urllib.request.Request(url, body, dict(headers), method=method)
-    until_s = now_s() + timeout_s
     try:
-        with _opener.open(request, timeout=timeout_s) as answer:
-            read = _read(answer, MAX_ANSWER_BYTES, until_s, now_s)
+        with Deadline(timeout_s, now_s).opener(_Staying).open(request, timeout=timeout_s) as answer:
+            read = _read(answer, MAX_ANSWER_BYTES)
             if len(read) > MAX_ANSWER_BYTES:
                 raise ClientError(f"{who} returned more than {MAX_ANSWER_BYTES:,} bytes")
             return HttpResponse(answer.status, str(answer.reason), read)
@@ -82,30 +79,26 @@ def ask(
             if 300 <= error.code < 400:
                 where = urllib.parse.urlsplit(error.headers.get("Location") or "").hostname or "another path"
                 raise ClientError(f"{who} redirects to {where}, which is not followed: give that URL") from None
-            return HttpResponse(error.code, str(error.reason), _said_by(error, until_s, now_s))
+            return HttpResponse(error.code, str(error.reason), _said_by(error))
     except (OSError, http.client.HTTPException) as error:
         said = " ".join(str(getattr(error, "reason", "") or error or type(error).__name__).split())
         raise ClientError(f"{who} does not answer ({said})") from None
 
 
-def _said_by(error: IO[bytes], until_s: float, now_s: Callable[[], float]) -> bytes:
+def _said_by(error: IO[bytes]) -> bytes:
     try:
-        return _read(error, MAX_ERROR_BYTES, until_s, now_s)[:MAX_ERROR_BYTES]
+        return _read(error, MAX_ERROR_BYTES)[:MAX_ERROR_BYTES]
     except (OSError, http.client.HTTPException):
         return b""
 
 
-def _read(answer: IO[bytes], limit: int, until_s: float, now_s: Callable[[], float]) -> bytes:
+def _read(answer: IO[bytes], limit: int) -> bytes:
     """Read at most one byte more than ``limit``. Raises OSError."""
     pieces: list[bytes] = []
     left = limit + 1
-    # `read1` returns the bytes that have arrived, so that the deadline is checked even if the server sends single bytes for ever.
-    read = getattr(answer, "read1", answer.read)
-    while left and (piece := read(min(left, _PIECE_BYTES))):
+    while left and (piece := answer.read(min(left, _PIECE_BYTES))):
         pieces.append(piece)
         left -= len(piece)
-        if now_s() > until_s:
-            raise TimeoutError("the response takes too long")
     if left and getattr(answer, "length", None):
         raise ConnectionError("the response is incomplete")
     return b"".join(pieces)

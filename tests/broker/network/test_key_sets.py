@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import http.client
 import io
-import itertools
 import json
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError, URLError
 
@@ -19,7 +20,9 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.network import key_sets
 from ottla.broker.network.key_sets import KeySource
+from ottla.control.clock import ManualClock
 from ottla.security.sasl.signed_tokens import KeySetError
+from tests.client.security.listener import listening
 from tests.security.sasl.test_signed_tokens import EC, RSA, jwk
 from tests.support.world import simulated_env
 
@@ -41,7 +44,7 @@ class Provider:
         self.response: bytes | Exception = document("r")
         self.requests = 0
         self.env: Any = simulated_env()
-        monkeypatch.setattr(key_sets, "urlopen", self._opened)
+        monkeypatch.setattr(key_sets.Deadline, "opener", lambda deadline: SimpleNamespace(open=self._opened))
 
     def _opened(self, url: str, timeout: float) -> io.BytesIO:
         assert (url, timeout) == (URL, key_sets.TIMEOUT_S)
@@ -89,6 +92,32 @@ def test_keys_are_loaded_at_the_start_and_again_after_the_refresh_interval(provi
     # The withdrawn key is gone, although no token has arrived since then.
     assert known(source, "r", "n") == ["n"]
     assert provider.after(REFRESH_MS) == 1
+
+
+async def test_keys_are_loaded_again_when_a_test_advances_the_manual_clock(provider: Provider) -> None:
+    """The refresh interval follows the broker's clock. A failed load is repeated although this clock has stopped."""
+    clock = ManualClock(0)
+    provider.env.call_by_clock = clock.call_by_clock
+
+    async def after(ms: int) -> int:
+        before = provider.requests
+        await clock.advance(ms, lambda: False)
+        provider.env.scheduler.settle()
+        return provider.requests - before
+
+    source = provider.source()
+    provider.response = document("n")
+    assert provider.after(10 * REFRESH_MS) == 0
+    assert await after(REFRESH_MS - 1) == 0
+    assert await after(1) == 1
+    assert known(source, "r", "n") == ["n"]
+    provider.response = URLError("down")
+    assert await after(REFRESH_MS) == 1
+    assert await after(REFRESH_MS) == 0
+    provider.response = document("r")
+    assert provider.after(RETRY_MS) == 1
+    assert known(source, "r", "n") == ["r"]
+    assert await after(REFRESH_MS) == 1
 
 
 def test_no_keys_are_known_while_the_first_load_runs(provider: Provider) -> None:
@@ -149,7 +178,8 @@ FAILURES = [
     (URLError(ConnectionRefusedError(111, "Connection refused")), "Connection refused"),
     (URLError("no host given"), "no host given"),
     (HTTPError(URL, 503, "Service Unavailable", {}, None), "Service Unavailable"),  # type: ignore[arg-type]
-    (TimeoutError("timed out"), "timed out"),
+    (TimeoutError("timed out"), "the document did not arrive within 10 s"),
+    (URLError(TimeoutError("timed out")), "the document did not arrive within 10 s"),
     (http.client.RemoteDisconnected("closed without response"), "closed without response"),
     (http.client.BadStatusLine("GET /keys?token=hush HTTP/1.1"), "BadStatusLine"),
     (HTTPError(URL, 302, "Redirection to url 'file:///keys?token=hush'", {}, None), "the response has the status 302 (Found)"),  # type: ignore[arg-type]
@@ -259,7 +289,7 @@ def test_address_of_keys_is_logged_without_user_password_and_query(lines: list[A
     def refuse(url: str, timeout: float) -> None:
         raise URLError("refused")
 
-    monkeypatch.setattr(key_sets, "urlopen", refuse)
+    monkeypatch.setattr(key_sets.Deadline, "opener", lambda deadline: SimpleNamespace(open=refuse))
     env = simulated_env()
     KeySource(env, Lifecycle(env), "https://user:hush@localhost/keys?token=hush", REFRESH_MS, RETRY_MS, MAX_RETRY_MS)
     env.scheduler.settle()
@@ -312,20 +342,25 @@ def test_refresh_interval_of_zero_loads_keys_at_most_ten_times_a_second(provider
     assert known(source, "r") == ["r"]
 
 
-def test_document_that_arrives_byte_by_byte_is_given_up_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_ms = itertools.count(0, 1_000)
+@pytest.mark.wire
+@pytest.mark.parametrize("part", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b""])
+def test_provider_that_sends_single_bytes_is_given_up_after_the_timeout(part: bytes) -> None:
+    """Each byte arrives in time, but the headers or the document never end."""
+    now_ms = [0]
 
-    reads: list[int | None] = []
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(part)
+        for _ in range(20):
+            now_ms[0] += 1_000
+            connection.sendall(b"x")
+        # A client that waits for more bytes fails with another error when the connection is closed.
+        connection.settimeout(1)
+        while connection.recv(1 << 16):
+            pass
 
-    class Slow(io.BytesIO):
-        def read1(self, size: int | None = -1) -> bytes:
-            reads.append(size)
-            return super().read1(1)
-
-    monkeypatch.setattr(key_sets, "urlopen", lambda url, timeout: Slow(document("r")))
-    with pytest.raises(KeySetError, match="did not arrive within 10 s"):
-        key_sets._read(URL, lambda: next(now_ms))
-    assert len(reads) < 20
+    with listening(serve) as (host, port), pytest.raises(KeySetError, match="did not arrive within 10 s"):
+        key_sets._read(f"http://{host}:{port}/keys", lambda: now_ms[0])
 
 
 def test_keys_are_not_loaded_again_after_the_broker_has_stopped(provider: Provider) -> None:
