@@ -23,6 +23,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.tls import MAX_HANDSHAKES, Handshakes, TlsHandshake, server_context
+from ottla.broker.network.tls_alerts import INTERNAL_ERROR
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support import oracle
@@ -127,10 +128,12 @@ def test_client_without_a_trusted_certificate_gets_the_alert_that_says_so(
 
 
 @pytest.mark.parametrize("raw_bytes", [b"GET / HTTP/1.0\r\n\r\n", VERSIONS, struct.pack(">i", 1 << 30) + bytes(100)])
-def test_client_without_tls_is_disconnected_from_a_tls_listener(broker: SecuredBroker, raw_bytes: bytes) -> None:
+def test_client_without_tls_gets_a_tls_alert_and_is_disconnected_from_a_tls_listener(
+    broker: SecuredBroker, raw_bytes: bytes
+) -> None:
     with connected(broker, "SASL_SSL") as raw:
         raw.sendall(raw_bytes)
-        assert raw.recv(1 << 16)[:1] in (b"", b"\x15")
+        assert raw.makefile("rb").read() == INTERNAL_ERROR
 
 
 def test_unfinished_tls_handshakes_are_limited_in_time_and_number(broker: SecuredBroker) -> None:
@@ -204,6 +207,49 @@ def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched
     with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == b"x" * 300_000
     assert handshakes.count == 0
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["without faults", "watched by a fault"])
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_asyncio_and_uvloop_send_a_tls_alert_to_a_client_without_tls(
+    new_loop: Any, is_watched: bool, broker: SecuredBroker
+) -> None:
+    settings = BrokerConfig({"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange})
+    context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
+    handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
+
+    async def run() -> bytes:
+        def accept() -> asyncio.BufferedProtocol:
+            return TlsHandshake(context, handshakes, lambda transport: Echo(), lambda: is_watched)
+
+        server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(VERSIONS)
+        sent = await reader.read()
+        writer.close()
+        server.close()
+        return sent
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == INTERNAL_ERROR
+    assert handshakes.count == 0
+
+
+def test_client_that_refuses_the_certificate_gets_no_alert_in_return(broker: SecuredBroker) -> None:
+    """The client has sent an alert itself, so there is nothing to report to it."""
+    context = ssl.create_default_context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with connected(broker, "SASL_SSL") as raw:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        channel = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with pytest.raises(ssl.SSLCertVerificationError):
+            while True:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    channel.do_handshake()
+                raw.sendall(outgoing.read())
+                incoming.write(raw.recv(1 << 16))
+        raw.sendall(outgoing.read())
+        assert raw.makefile("rb").read() == b""
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")

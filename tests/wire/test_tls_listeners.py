@@ -36,6 +36,8 @@ pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 CALL_S = 60
 PROGRAM_S = 300
+INTERNAL_ERROR = bytes.fromhex("15030300020250")
+"""The fatal TLS alert ``internal_error``, which Java sends for data that are not TLS."""
 TLS_1_2, TLS_1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
@@ -128,6 +130,58 @@ def test_listener_of_one_tls_version_refuses_clients_of_the_other(
     assert negotiated(broker, listener)[0] == used
     with pytest.raises(ssl.SSLError, match=r"(?i)protocol.version"):
         negotiated(broker, listener, (refused, refused))
+
+
+def received(broker: Running, listener: str, sent: bytes) -> bytes:
+    """Send data without TLS, and return what the broker sends until it ends the connection."""
+    host, _, port = broker.listening[listener].rpartition(":")
+    with socket.create_connection((host, int(port)), CALL_S) as raw:
+        raw.sendall(sent)
+        return raw.makefile("rb").read()
+
+
+@pytest.mark.parametrize("listener", ["BOTH", "OLDER"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request_frame(18, 3, 1, "c", ApiVersionsRequest(client_software_name="c", client_software_version="1")),
+        b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n",
+        b"SSH-2.0-x\r\n",
+        bytes(5),
+        (1 << 30).to_bytes(4) + bytes(100),
+        b"\x16\0\0\0\5\1\0\0\1\0",
+    ],
+    ids=["kafka", "http", "ssh", "zeros", "large", "version 0"],
+)
+def test_client_without_tls_gets_a_tls_alert_and_is_disconnected(broker: Running, listener: str, sent: bytes) -> None:
+    assert received(broker, listener, sent) == INTERNAL_ERROR
+
+
+def client_hello() -> bytes:
+    context, outgoing = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 5, 100])
+def test_client_that_closes_the_connection_within_its_client_hello_gets_no_alert(broker: Running, size: int) -> None:
+    host, _, port = broker.listening["BOTH"].rpartition(":")
+    with socket.create_connection((host, int(port)), CALL_S) as raw:
+        raw.sendall(client_hello()[:size])
+        raw.shutdown(socket.SHUT_WR)
+        assert raw.makefile("rb").read() == b""
+
+
+def test_broker_waits_for_the_rest_of_a_client_hello(broker: Running) -> None:
+    host, _, port = broker.listening["BOTH"].rpartition(":")
+    hello = client_hello()
+    with socket.create_connection((host, int(port)), CALL_S) as raw:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in hello:
+            raw.sendall(bytes([byte]))
+        # The broker's first record has its handshake (22), and not an alert (21).
+        assert raw.makefile("rb").read(1) == b"\x16"
 
 
 def test_listener_of_one_cipher_suite_negotiates_only_this_suite(broker: Running) -> None:

@@ -12,6 +12,9 @@ import ssl
 from collections import deque
 from contextlib import suppress
 
+INTERNAL_ERROR = b"\x15\x03\x03\x00\x02\x02\x50"
+"""The fatal alert ``internal_error`` as a record of TLS (RFC 8446, section 6.2), which Java sends for data that are not TLS."""
+
 
 class Below:
     """The transport below the TLS of one connection, to which a failed handshake writes its alert. None after the handshake."""
@@ -34,16 +37,25 @@ class AlertingObject(ssl.SSLObject):
 
     below: Below | None
     outgoing: ssl.MemoryBIO
+    has_answered: bool
+    """Whether OpenSSL has answered the ClientHello."""
 
     def do_handshake(self) -> None:
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            self.has_answered |= bool(self.outgoing.pending)
             raise
-        except ssl.SSLError:
+        except ssl.SSLError as error:
             if self.below is not None:
-                self.below.write(self.outgoing.read())
+                self.below.write(self.outgoing.read() or self._alert_of_no_tls(error))
             raise
+
+    def _alert_of_no_tls(self, error: ssl.SSLError) -> bytes:
+        """The alert for data that are not TLS, for which OpenSSL makes no alert; empty if the client has closed the connection or
+        has sent an alert itself."""
+        is_ended = isinstance(error, ssl.SSLEOFError) or "_ALERT_" in (error.reason or "")
+        return b"" if self.has_answered or is_ended else INTERNAL_ERROR
 
 
 class ServerContext(ssl.SSLContext):
@@ -66,5 +78,6 @@ class ServerContext(ssl.SSLContext):
     ) -> ssl.SSLObject:
         made = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
         assert isinstance(made, AlertingObject)
+        made.has_answered = False
         made.below, made.outgoing = self.starting.popleft() if self.starting else None, outgoing
         return made
