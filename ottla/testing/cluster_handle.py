@@ -31,6 +31,7 @@ from ottla.testing.broker_process import (
     setting_arguments,
 )
 from ottla.testing.cluster_queries import Questions
+from ottla.testing.security import client_access
 from ottla.testing.security.acls import Acl, BrokerAcls
 from ottla.testing.security.broker_security import BrokerSecurity
 
@@ -336,15 +337,9 @@ class Cluster:
 
     # clients and requests, as in `ottla.Broker`
 
-    def client_config(
-        self, client: str, user: str | None = None, *, mechanism: str | None = None, password: str | None = None
-    ) -> dict[str, Any]:
-        """Return the settings with which a client library connects to all brokers, as `ottla.Broker.client_config` does."""
-        return self._security.client_config(self.bootstrap, client, user, mechanism, password)
-
-    def client_properties(self, user: str | None = None, *, mechanism: str | None = None) -> Path:
-        """Write the settings of ``java`` to a file, as `ottla.Broker.client_properties` does."""
-        return self._security.client_properties(self.bootstrap, user, mechanism)
+    client_config = client_access.client_config
+    client_properties = client_access.client_properties
+    delegation_token = client_access.delegation_token
 
     # requests: see `ottla.testing.operations`
 

@@ -29,6 +29,7 @@ from ottla.testing.broker_process import (
     setting_arguments,
 )
 from ottla.testing.cluster_queries import Questions
+from ottla.testing.security import client_access
 from ottla.testing.security.acls import Acl, BrokerAcls
 from ottla.testing.security.broker_security import BrokerSecurity
 
@@ -316,22 +317,9 @@ class Broker:
         self._control().post("/v1/resume")
         self._is_paused = False
 
-    def client_config(
-        self, client: str, user: str | None = None, *, mechanism: str | None = None, password: str | None = None
-    ) -> dict[str, Any]:
-        """Return the settings with which a client library connects: ``confluent`` (librdkafka), ``kafka-python``, ``aiokafka``,
-        ``java``, ``franz-go``, ``sarama`` or ``kafkajs``.
-
-        ``user`` is one of ``users`` given to `Broker`, by default a super user. A wrong ``password`` is for tests of refused
-        clients. The default ``mechanism`` is SCRAM-SHA-512, and PLAIN without ``user``. With OAUTHBEARER, which the setting
-        sasl.enabled.mechanisms must contain, the client has an unsecured token for an hour. Raises ValueError.
-        """
-        return self._security.client_config(self.bootstrap, client, user, mechanism, password)
-
-    def client_properties(self, user: str | None = None, *, mechanism: str | None = None) -> Path:
-        """Write the ``java`` settings to a file for Kafka's tools and ``ottla --command-config``. Only this user can read the file,
-        which exists as long as the broker's directory. Raises ValueError."""
-        return self._security.client_properties(self.bootstrap, user, mechanism)
+    client_config = client_access.client_config
+    client_properties = client_access.client_properties
+    delegation_token = client_access.delegation_token
 
     def present_certificate(self, certificate: str) -> Self:
         """Give the broker another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.

@@ -80,6 +80,7 @@ OF_HANDLES: list[tuple[str, Callable[[Any], Any]]] = [
     ("timeout_s", lambda it: it.transaction("x", timeout_s="1")),
     ("group", lambda it: it.lag(1)),
     ("user", lambda it: it.client_properties(1)),
+    ("user", lambda it: it.delegation_token(1)),
 ]
 
 

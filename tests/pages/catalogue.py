@@ -161,6 +161,20 @@ written.close()
 """
 """Code that writes a partition with a non-transactional record, a committed record and an aborted record."""
 
+_TOOL = """
+import subprocess
+import sys
+
+
+def run_my_application(config):
+    assert config["sasl.jaas.config"].endswith(' tokenauth="true";')
+
+
+def run_tool(file):
+    subprocess.run([sys.executable, "-m", "ottla", "topic", "list", "--command-config", str(file)], check=True)
+"""
+"""An application, and a tool that connects with a properties file."""
+
 PROGRAMS = {
     ("README.md", "from ottla import Broker"): Program(first=_APPLICATION, is_slow=False),
     ("docs/handles.md", "from ottla import Broker"): Program(first=_APPLICATION),
@@ -169,6 +183,7 @@ PROGRAMS = {
     ),
     ("docs/handles.md", "from ottla import Cluster"): Program(first=_APPLICATION),
     ("docs/security-in-tests.md", "from ottla import Acl, Broker"): Program(first="def run_my_application(broker): ..."),
+    ("docs/security-in-tests.md", "from ottla import Broker"): Program(first=_TOOL),
     ("docs/internals/use-coordinator.md", "from itertools import count"): Program(is_slow=False),
     ("docs/internals/use-storage.md", "from pathlib import Path"): Program(first=_WRITTEN_PARTITION, is_slow=False),
     ("docs/internals/use-protocol.md", "from struct import unpack_from"): Program(is_slow=False),

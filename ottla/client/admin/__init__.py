@@ -3,6 +3,7 @@
 - `activity`: takes a sample of what a cluster does: log end offsets, lag of groups, open transactions.
 - `acls`: lists, creates and deletes ACLs.
 - `config_effects`: finds configs that brokers of ottla accept without effect.
+- `delegation_tokens`: creates delegation tokens.
 - `description`: describes a cluster: brokers, controller, features, leaderless partitions, stray directories.
 - `documented_configs`: describes configs of a resource with their defaults and documentation.
 - `groups`: lists and describes groups of all types with their lag, sets their offsets, and deletes groups.

@@ -74,4 +74,4 @@ def _conversation(sasl: Sasl) -> Conversation:
     if sasl.mechanism == OAUTHBEARER:
         token = token_of(sasl)
         return oauthbearer(token.value.text, token.extensions)
-    return scram(sasl.mechanism, sasl.username, sasl.password.text, secrets.token_hex(16))
+    return scram(sasl.mechanism, sasl.username, sasl.password.text, secrets.token_hex(16), is_delegated=sasl.is_delegated)

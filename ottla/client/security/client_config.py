@@ -170,6 +170,8 @@ class Sasl(msgspec.Struct, frozen=True):
     mechanism: str
     username: str = ""
     password: Secret = Secret("")
+    is_delegated: bool = False
+    """Whether user name and password are the id and the HMAC of a delegation token (KIP-48)."""
     token: TokenFunction | TokenEndpoint | str | None = None
     prefix: str = PREFIX
 
@@ -343,7 +345,8 @@ def _sasl(given: Mapping[str, Any], prefix: str) -> Sasl:
             f"{prefix}{MECHANISM} {mechanism} needs a user name and a password: give {prefix}{JAAS}, or {prefix}sasl.username and"
             f" {prefix}sasl.password"
         )
-    return Sasl(mechanism, str(username), Secret(str(password)), prefix=prefix)
+    is_delegated = mechanism != PLAIN and module is not None and module.options.get("tokenauth", "").lower() == "true"
+    return Sasl(mechanism, str(username), Secret(str(password)), is_delegated, prefix=prefix)
 
 
 def _login_module(given: Mapping[str, Any], prefix: str) -> LoginModule | None:

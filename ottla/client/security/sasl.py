@@ -47,11 +47,11 @@ def plain(username: str, password: str) -> Conversation:
         raise SaslFailure("the broker sent a second challenge, which PLAIN does not have")
 
 
-def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversation:
+def scram(mechanism: str, username: str, password: str, nonce: str, *, is_delegated: bool = False) -> Conversation:
     """The SCRAM exchange (RFC 5802 and 7677), without channel binding, which Kafka does not support. Fails if the broker does not
-    prove that it knows the password."""
+    prove that it knows the password. With ``is_delegated`` they are a delegation token's id and HMAC (KIP-48)."""
     digest = _HASHES[mechanism]
-    bare = f"n={_escaped(username)},r={nonce}"
+    bare = f"n={_escaped(username)},r={nonce}{',tokenauth=true' if is_delegated else ''}"
     first = _text((yield f"n,,{bare}".encode()))
     said = _SERVER_FIRST.fullmatch(first)
     if said is None:

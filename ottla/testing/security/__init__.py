@@ -3,6 +3,7 @@
 - `acls`: ACLs as values, and the ACLs of a running broker.
 - `authority`: a certificate authority in memory, and the certificates that it issues.
 - `certificate_reload`: makes a running broker load its key store again.
+- `client_access`: the methods of `Broker` and `Cluster` that return what clients need to connect.
 - `client_configs`: the settings with which each client library connects.
 - `tokens`: unsecured tokens for OAUTHBEARER.
 - `broker_security`: the security of one `Broker` or `Cluster`: settings of its brokers, users, and files.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.testing.security.acls import Acl, BrokerAcls
+from ottla.testing.security.client_access import DelegationToken
 from ottla.testing.security.client_configs import (
     CLIENTS,
     LOGIN,
     OAUTHBEARER,
     PLAIN,
+    WITH_DELEGATION_TOKENS,
     ClientCredentials,
     java,
     properties,
@@ -38,8 +41,10 @@ MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The mechanisms that are enabled unless the caller's settings name others. OAUTHBEARER is not among them, because any client can
 make an unsecured token for any user."""
 ENABLED: Final = "sasl.enabled.mechanisms"
+TOKEN_KEY: Final = "delegation.token.secret.key"
 CLOCK_SKEW_MS: Final = 600_000
 """A manual clock still has the time of the broker's start, so for the broker a client's token is issued in the future."""
+SCRAM: Final = "SCRAM-"
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 ADMIN: Final = "ottla-handle"
 """The super user as whom `ottla.Broker` and `ottla.Cluster` themselves connect."""
@@ -78,6 +83,7 @@ class BrokerSecurity:
             raise ValueError('acls: give Acl values, as in [Acl("alice", "read", topic="orders")]')
         self._acls = None if acls is None else tuple(acls)
         self._password = secrets.token_urlsafe(16)
+        self._token_key = secrets.token_urlsafe(32)
         self._directory = directory / "security"
         self._host = host
         self._mechanisms: tuple[str, ...] = MECHANISMS
@@ -145,6 +151,7 @@ class BrokerSecurity:
             users = {**self._users, ADMIN: self._password}
             options = " ".join(f"{quoted(f'user_{name}')}={quoted(password)}" for name, password in users.items())
             given[ENABLED] = ",".join(self._mechanisms)
+            given[TOKEN_KEY] = self._token_key
             skew = f'unsecuredValidatorAllowableClockSkewMs="{CLOCK_SKEW_MS}"'
             given[f"{of}.oauthbearer.sasl.jaas.config"] = f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required {skew};"
             given[f"{of}.plain.sasl.jaas.config"] = f"{LOGIN}.plain.PlainLoginModule required {options};"
@@ -201,25 +208,63 @@ class BrokerSecurity:
         return Connecting.parse(java(self._credentials(bootstrap, None, PLAIN, None)), prefix="")
 
     def client_config(
-        self, bootstrap: str, client: str, user: str | None, mechanism: str | None, password: str | None
+        self,
+        bootstrap: str,
+        client: str,
+        user: str | None,
+        mechanism: str | None,
+        password: str | None,
+        token: DelegationToken | None = None,
     ) -> dict[str, Any]:
         """Return the settings of a client library (`client_configs.CLIENTS`). Raises ValueError."""
         if client not in CLIENTS:
             raise ValueError(f"client: {client!r} is not one of {', '.join(CLIENTS)}")
-        return CLIENTS[client](self._credentials(bootstrap, user, mechanism, password))
+        if token is not None and client not in WITH_DELEGATION_TOKENS:
+            known = " and ".join(WITH_DELEGATION_TOKENS)
+            raise ValueError(f"token: {client} cannot authenticate by a delegation token; the clients that can are {known}")
+        return CLIENTS[client](self._credentials(bootstrap, user, mechanism, password, token))
 
-    def client_properties(self, bootstrap: str, user: str | None, mechanism: str | None) -> Path:
+    def client_properties(
+        self, bootstrap: str, user: str | None, mechanism: str | None, token: DelegationToken | None = None
+    ) -> Path:
         """Write the settings of Kafka's own tools to a file, and return its path. Raises ValueError."""
-        settings = java(self._credentials(bootstrap, user, mechanism, None))
+        settings = java(self._credentials(bootstrap, user, mechanism, None, token))
         self._directory.mkdir(mode=0o700, exist_ok=True)
         number = 1 + len(list(self._directory.glob("client-*.properties")))
         return self._write(f"client-{number}.properties", properties(settings))
 
-    def _credentials(self, bootstrap: str, user: str | None, mechanism: str | None, password: str | None) -> ClientCredentials:
+    def delegation_token(self, cluster: Callable[[], AbstractContextManager[KafkaClient]], user: str) -> DelegationToken:
+        """Create a delegation token of a user. Raises ValueError and `ClientError`."""
+        self._check_has_tokens()
+        if user not in self._users and OAUTHBEARER not in self._mechanisms:
+            raise ValueError(f"unknown user {user!r}; the users of this broker are {', '.join(self._users) or 'none'}")
+        # Imported here, because few tests use delegation tokens.
+        from ottla.client.admin.delegation_tokens import create_token
+        from ottla.security.principal import KafkaPrincipal
+
+        with cluster() as client:
+            made = create_token(client.brokers, KafkaPrincipal("User", user))
+        hmac = base64.b64encode(made.hmac).decode()
+        return DelegationToken(token_id=made.token_id, hmac=hmac, owner=user, expires_ms=made.expiry_timestamp_ms)
+
+    def _check_has_tokens(self) -> None:
+        if not self._has_sasl:
+            raise ValueError(f"clients of {self.name} have no delegation tokens; give security='SASL_SSL' or 'SASL_PLAINTEXT'")
+
+    def _credentials(
+        self,
+        bootstrap: str,
+        user: str | None,
+        mechanism: str | None,
+        password: str | None,
+        token: DelegationToken | None = None,
+    ) -> ClientCredentials:
         """Raise ValueError for a user or mechanism that the brokers do not have."""
         made = ClientCredentials(
             bootstrap=bootstrap, protocol=self.protocol, trusted=self._directory / "ca.pem" if self.has_tls else None
         )
+        if token is not None:
+            return self._authenticated_by_token(made, user, mechanism, password, token)
         if not self._has_principals:
             if user is not None:
                 raise ValueError(f"user: clients of {self.name} have no names; leave user= out")
@@ -248,6 +293,19 @@ class BrokerSecurity:
             return replace(made, mechanism=PLAIN, user=ADMIN, password=self._password)
         known_password = self._users.get(user, "") if password is None else password
         return replace(made, mechanism=mechanism or DEFAULT_MECHANISM, user=user, password=known_password)
+
+    def _authenticated_by_token(
+        self, made: ClientCredentials, user: str | None, mechanism: str | None, password: str | None, token: DelegationToken
+    ) -> ClientCredentials:
+        self._check_has_tokens()
+        if user is not None or password is not None:
+            raise ValueError("token: a delegation token replaces user= and password=; leave them out")
+        possible = [name for name in self._mechanisms if name.startswith(SCRAM)]
+        chosen = mechanism or (DEFAULT_MECHANISM if DEFAULT_MECHANISM in possible else next(iter(possible), None))
+        if chosen is None or chosen not in possible:
+            known = ", ".join(possible) or "none is enabled"
+            raise ValueError(f"mechanism: clients with a delegation token need SCRAM ({known}), not {chosen!r}")
+        return replace(made, mechanism=chosen, user=token.token_id, password=token.hmac, is_delegated=True)
 
     def _client_certificate(self, name: str) -> Path:
         if name not in self._client_certificates:

@@ -28,6 +28,8 @@ class ClientCredentials:
     mechanism: str = ""
     user: str = ""
     password: str = ""
+    is_delegated: bool = False
+    """Whether ``user`` and ``password`` are the id and the HMAC of a delegation token."""
 
     @property
     def has_sasl(self) -> bool:
@@ -56,8 +58,9 @@ def jaas(client: ClientCredentials) -> str:
     if client.has_token:
         module = "oauthbearer.OAuthBearerLoginModule"
         return f"{LOGIN}.{module} required unsecuredLoginStringClaim_sub={quoted(client.user)};"
+    token = ' tokenauth="true"' if client.is_delegated else ""
     module = "plain.PlainLoginModule" if client.mechanism == PLAIN else "scram.ScramLoginModule"
-    return f"{LOGIN}.{module} required username={quoted(client.user)} password={quoted(client.password)};"
+    return f"{LOGIN}.{module} required username={quoted(client.user)} password={quoted(client.password)}{token};"
 
 
 def quoted(text: str) -> str:
@@ -137,6 +140,8 @@ def go(client: ClientCredentials) -> dict[str, Any]:
         settings["sasl"] = {"mechanism": client.mechanism, "token": unsecured_token(client.user)}
     elif client.has_sasl:
         settings["sasl"] = {"mechanism": client.mechanism, "user": client.user, "password": client.password}
+        if client.is_delegated:
+            settings["sasl"]["isToken"] = True
     return settings
 
 
@@ -152,6 +157,8 @@ CLIENTS: Final[Mapping[str, Callable[[ClientCredentials], dict[str, Any]]]] = Ma
     }
 )
 """Functions that return the settings, by client library."""
+WITH_DELEGATION_TOKENS: Final = ("java", "franz-go")
+"""The client libraries that send ``tokenauth=true``, without which a token's id is an unknown user (KIP-48)."""
 
 
 def properties(settings: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from ottla import Acl, Broker
 from ottla.broker.config.sources import read_properties
 from ottla.client.security.client_config import Connecting
 from ottla.testing.security.broker_security import BrokerSecurity
+from ottla.testing.security.client_access import DelegationToken
 from ottla.testing.security.client_configs import properties
 
 READ = Acl("alice", "read", topic="orders")
@@ -139,6 +140,56 @@ def test_client_config_has_tokens_where_oauthbearer_is_enabled(tmp_path: Path) -
             security.client_config("h:1", "java", *arguments)
     with pytest.raises(ValueError, match="'SCRAM-SHA-512' is not one of OAUTHBEARER, PLAIN"):
         security.client_config("h:1", "java", "alice", "SCRAM-SHA-512", None)
+
+
+TOKEN = DelegationToken(token_id="id-1", hmac="aHVzaA==", owner="alice", expires_ms=0)
+
+
+def test_client_config_has_the_delegation_token_where_the_client_supports_it(tmp_path: Path) -> None:
+    security = made(tmp_path, "SASL_SSL")
+    java = security.client_config("h:1", "java", None, None, None, TOKEN)
+    assert java["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert java["sasl.jaas.config"].endswith(' username="id-1" password="aHVzaA==" tokenauth="true";')
+    sasl = Connecting.parse(java, prefix="").sasl
+    assert sasl is not None
+    assert (sasl.username, sasl.password.text, sasl.is_delegated) == ("id-1", "aHVzaA==", True)
+    go = security.client_config("h:1", "franz-go", None, "SCRAM-SHA-256", None, TOKEN)
+    assert go["sasl"] == {"mechanism": "SCRAM-SHA-256", "user": "id-1", "password": "aHVzaA==", "isToken": True}
+    file = security.client_properties("h:1", None, None, TOKEN)
+    assert read_properties(file.read_text()) == java
+    assert "aHVzaA==" not in repr(TOKEN)
+
+
+@pytest.mark.parametrize("client", ["confluent", "kafka-python", "aiokafka", "sarama", "kafkajs"])
+def test_client_library_without_delegation_tokens_is_refused_in_one_line(tmp_path: Path, client: str) -> None:
+    with pytest.raises(ValueError, match=f"^token: {client} cannot authenticate by a delegation token; .* are java and franz-go$"):
+        made(tmp_path).client_config("h:1", client, None, None, None, TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "arguments", "says"),
+    [
+        ("SASL_SSL", ("alice", None, None), "a delegation token replaces user= and password="),
+        ("SASL_SSL", (None, None, "x"), "a delegation token replaces user= and password="),
+        ("SASL_SSL", (None, "PLAIN", None), r"need SCRAM \(SCRAM-SHA-256, SCRAM-SHA-512\), not 'PLAIN'"),
+        ("SSL", (None, None, None), "clients of SSL have no delegation tokens; give security='SASL_SSL' or"),
+        ("mTLS", (None, None, None), "clients of mTLS have no delegation tokens"),
+        (None, (None, None, None), "clients of PLAINTEXT have no delegation tokens"),
+    ],
+)
+def test_unusable_arguments_with_a_delegation_token_are_refused(
+    tmp_path: Path, protocol: str | None, arguments: Any, says: str
+) -> None:
+    security = made(tmp_path, protocol, ALICE if protocol == "SASL_SSL" else None)
+    with pytest.raises(ValueError, match=says):
+        security.client_config("h:1", "java", *arguments, TOKEN)
+
+
+def test_delegation_token_of_an_unknown_user_or_without_sasl_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown user 'bob'; the users of this broker are alice"):
+        Broker(security="SASL_PLAINTEXT", users=ALICE).delegation_token("bob")
+    with pytest.raises(ValueError, match="clients of PLAINTEXT have no delegation tokens"):
+        Broker().delegation_token("alice")
 
 
 def test_client_config_for_a_broker_without_security_sets_plaintext(tmp_path: Path) -> None:

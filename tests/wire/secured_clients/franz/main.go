@@ -21,7 +21,10 @@ import (
 type settings struct {
 	Seeds []string
 	TLS   *struct{ CA, Own string }
-	SASL  *struct{ Mechanism, User, Password, Token string }
+	SASL  *struct {
+		Mechanism, User, Password, Token string
+		IsToken                          bool
+	}
 }
 
 func must[T any](value T, err error) T {
@@ -43,7 +46,7 @@ func options(config settings) []kgo.Opt {
 		options = append(options, kgo.DialTLSConfig(secured))
 	}
 	if config.SASL != nil {
-		user := scram.Auth{User: config.SASL.User, Pass: config.SASL.Password}
+		user := scram.Auth{User: config.SASL.User, Pass: config.SASL.Password, IsToken: config.SASL.IsToken}
 		switch config.SASL.Mechanism {
 		case "SCRAM-SHA-512":
 			options = append(options, kgo.SASL(user.AsSha512Mechanism()))
