@@ -29,6 +29,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.records import build_batch
 from tests.support.raw_client import RawClient, create
 from tests.support.waiting import logged, wait_until
+from tests.wire.secured import SecuredBroker
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.alone]
 
@@ -48,13 +49,16 @@ def resident_bytes(broker: Broker) -> int:
     return int(fields[1]) * resource.getpagesize()
 
 
+def metric(url: str, name: str) -> int:
+    """Return the sum of the metrics whose names and labels match a regular expression."""
+    with urllib.request.urlopen(url) as page:
+        metrics = page.read().decode()
+    return sum(int(float(n)) for n in re.findall(rf"^{name} (\S+)", metrics, re.MULTILINE))
+
+
 def closed_for_responses(broker: Broker) -> int:
     """Return the number of connections that were closed because other clients waited for response memory."""
-    with urllib.request.urlopen(broker.ready["metrics"]) as page:
-        metrics = page.read().decode()
-    return sum(
-        int(float(n)) for n in re.findall(r"^ottla_queued_closed_connections\{[^}]*response[^}]*\} (\S+)", metrics, re.MULTILINE)
-    )
+    return metric(broker.ready["metrics"], r"ottla_queued_closed_connections\{[^}]*response[^}]*\}")
 
 
 class Watch:
@@ -141,7 +145,7 @@ def connect(broker: Broker) -> Iterator[Callable[[], socket.socket]]:
         connected.close()
 
 
-def fill(broker: Broker, size_bytes: int) -> None:
+def fill(broker: Broker | SecuredBroker, size_bytes: int) -> None:
     """Create a topic ``t`` with one partition and `size_bytes` of records."""
     rng = random.Random(1)
     with RawClient(broker.bootstrap) as client:
@@ -188,6 +192,27 @@ def test_many_clients_that_do_not_read_responses_occupy_limited_broker_memory(
         logged(broker, "other connections wait for")
         wait_until(lambda: closed_for_responses(broker) >= 5)
     assert watch.grown_bytes < RESPONSE_BUDGET_BYTES + 64 * MIB
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "SSL"])
+def test_unread_response_counts_in_the_memory_of_responses(tmp_path: Path, listener: str) -> None:
+    """TLS has encrypted the whole response and passed it to the socket's transport."""
+    broker = SecuredBroker(tmp_path, {"ssl.client.auth": "none", "ottla.metrics.port": "0"})
+    host, port = broker.address(listener)
+    try:
+        fill(broker, 6 * MIB)
+        with socket.socket() as raw:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER_BYTES)
+            raw.connect((host, port))
+            with raw if listener == "PLAINTEXT" else broker.context().wrap_socket(raw, server_hostname="localhost") as client:
+                client.sendall(fetch_frame())
+                size = int.from_bytes(client.recv(4))
+                assert size > 5 * MIB
+                unread_bytes = metric(broker.ready["metrics"], r"ottla_queued_bytes\{[^}]*response[^}]*\}")
+            system_buffers_bytes = 4 * MIB
+            assert size - system_buffers_bytes < unread_bytes < size + MIB
+    finally:
+        broker.close()
 
 
 def test_incompletely_received_requests_share_a_memory_budget(broker: Broker, connect: Callable[[], socket.socket]) -> None:

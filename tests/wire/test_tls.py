@@ -192,7 +192,7 @@ def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched
 
     async def run() -> bytes:
         def accept() -> asyncio.BufferedProtocol:
-            return TlsHandshake(context, handshakes, lambda transport: Echo(), lambda: is_watched)
+            return TlsHandshake(context, handshakes, lambda transport, below: Echo(), lambda: is_watched)
 
         server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -220,7 +220,7 @@ def test_asyncio_and_uvloop_send_a_tls_alert_to_a_client_without_tls(
 
     async def run() -> bytes:
         def accept() -> asyncio.BufferedProtocol:
-            return TlsHandshake(context, handshakes, lambda transport: Echo(), lambda: is_watched)
+            return TlsHandshake(context, handshakes, lambda transport, below: Echo(), lambda: is_watched)
 
         server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())

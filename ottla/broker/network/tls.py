@@ -149,10 +149,11 @@ class WatchedHandshake(asyncio.Protocol):
 class TlsHandshake(asyncio.BufferedProtocol):
     """The protocol of an accepted connection during its handshake.
 
-    ``connection_of`` makes the protocol for the time after the handshake, or returns None to close the connection. Clients may send
-    data together with the last message of the handshake; this object receives the data and passes it on. ``is_watched`` returns
-    whether faults may fail handshakes; ``is_failed`` returns whether a fault fails the handshake of the client at an address.
-    ``count_failure`` is called for a handshake that TLS or a fault has failed, but not for a client that closed the connection.
+    ``connection_of`` makes the protocol for the time after the handshake from the transports of TLS and below TLS, or returns None
+    to close the connection. Clients may send data together with the last message of the handshake; this object receives the data
+    and passes it on. ``is_watched`` returns whether faults may fail handshakes; ``is_failed`` returns whether a fault fails the
+    handshake of the client at an address. ``count_failure`` is called for a handshake that TLS or a fault has failed, but not for a
+    client that closed the connection.
     ``count_closed`` is called for every connection that ends before ``connection_of`` has made its protocol.
     """
 
@@ -160,7 +161,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self,
         context: ServerContext,
         handshakes: Handshakes,
-        connection_of: Callable[[asyncio.Transport], asyncio.BufferedProtocol | None],
+        connection_of: Callable[[asyncio.Transport, asyncio.Transport], asyncio.BufferedProtocol | None],
         is_watched: Callable[[], bool] = lambda: False,
         is_failed: Callable[[str], bool] = lambda peer: False,
         count_failure: Callable[[], None] = lambda: None,
@@ -226,7 +227,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
             waiter: asyncio.Future[Any] = starting.send(None)
         except StopIteration as ended:
             self._end(raw)
-            self._done(ended.value)
+            self._done(ended.value, raw)
         except (OSError, ssl.SSLError) as error:
             self._end(raw)
             self._count_closed()
@@ -246,11 +247,11 @@ class TlsHandshake(asyncio.BufferedProtocol):
             if self._below in self._context.starting:
                 self._context.starting.remove(self._below)
 
-    def _done(self, transport: asyncio.Transport | None) -> None:
+    def _done(self, transport: asyncio.Transport | None, raw: asyncio.Transport) -> None:
         if transport is None or self._is_lost or transport.is_closing():
             self._count_closed()
             return
-        connection = self._connection_of(transport)
+        connection = self._connection_of(transport, raw)
         if connection is None:
             self._count_closed()
             transport.abort()
