@@ -44,7 +44,7 @@ LONGEST_WAIT_S = 1.0
 SMALL_RECEIVE_BUFFER_BYTES = 4_096
 
 
-def resident_bytes(broker: Broker) -> int:
+def resident_bytes(broker: Broker | SecuredBroker) -> int:
     fields = Path(f"/proc/{broker.pid}/statm").read_text().split()
     return int(fields[1]) * resource.getpagesize()
 
@@ -212,6 +212,26 @@ def test_unread_response_counts_in_the_memory_of_responses(tmp_path: Path, liste
             system_buffers_bytes = 4 * MIB
             assert size - system_buffers_bytes < unread_bytes < size + MIB
     finally:
+        broker.close()
+
+
+def test_idle_tls_connection_keeps_no_memory_of_a_large_response(tmp_path: Path) -> None:
+    broker = SecuredBroker(tmp_path, {"ssl.client.auth": "none"})
+    context, clients = broker.context(), []
+    try:
+        fill(broker, 10 * MIB)
+        for number in range(30):
+            raw = socket.create_connection(broker.address("SSL"), HANGS_S)
+            clients.append(context.wrap_socket(raw, server_hostname="localhost"))
+            clients[-1].sendall(fetch_frame())
+            with clients[-1].makefile("rb") as responses:
+                assert len(responses.read(int.from_bytes(responses.read(4)))) > 5 * MIB
+            if number == 9:
+                first_bytes = resident_bytes(broker)
+        assert resident_bytes(broker) < first_bytes + 40 * MIB
+    finally:
+        for client in clients:
+            client.close()
         broker.close()
 
 

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import structlog
@@ -32,6 +32,8 @@ from tests.wire.secured import SecuredBroker
 pytestmark = pytest.mark.wire
 
 TIMEOUT_S = 30
+BURST = bytes(range(256)) * (20 << 12)
+"""20 MiB, more than the system's buffers."""
 VERSIONS = request_frame(18, 3, 7, "c", ApiVersionsRequest(client_software_name="c", client_software_version="1"))
 
 
@@ -192,7 +194,7 @@ def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched
 
     async def run() -> bytes:
         def accept() -> asyncio.BufferedProtocol:
-            return TlsHandshake(context, handshakes, lambda transport, below: Echo(), lambda: is_watched)
+            return TlsHandshake(context, handshakes, lambda transport: Echo(), lambda: is_watched)
 
         server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -220,7 +222,7 @@ def test_asyncio_and_uvloop_send_a_tls_alert_to_a_client_without_tls(
 
     async def run() -> bytes:
         def accept() -> asyncio.BufferedProtocol:
-            return TlsHandshake(context, handshakes, lambda transport, below: Echo(), lambda: is_watched)
+            return TlsHandshake(context, handshakes, lambda transport: Echo(), lambda: is_watched)
 
         server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -233,6 +235,45 @@ def test_asyncio_and_uvloop_send_a_tls_alert_to_a_client_without_tls(
     with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == INTERNAL_ERROR
     assert handshakes.count == 0
+
+
+class Burst(asyncio.BufferedProtocol):
+    """Sends a large response and closes the connection."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        sending = cast(asyncio.Transport, transport)
+        sending.writelines([BURST[:100], memoryview(BURST)[100:]])
+        sending.close()
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return bytearray(1 << 10)
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_large_response_before_the_end_of_a_connection_arrives_completely(new_loop: Any, broker: SecuredBroker) -> None:
+    settings = BrokerConfig({"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange})
+    context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
+    handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
+
+    async def run() -> bytes:
+        def accept() -> asyncio.BufferedProtocol:
+            return TlsHandshake(context, handshakes, lambda transport: Burst())
+
+        server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=trusting)
+        received = await reader.read()
+        writer.close()
+        server.close()
+        return received
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == BURST
 
 
 def test_client_that_refuses_the_certificate_gets_no_alert_in_return(broker: SecuredBroker) -> None:

@@ -18,6 +18,7 @@
 - `throttle`: mutes a connection while its client is throttled.
 - `tls`: the TLS context of a listener, and the handshakes of accepted connections.
 - `tls_alerts`: sends the TLS alert of a failed handshake.
+- `tls_writing`: encrypts responses in pieces, as fast as the client reads them.
 - `wait_committed`: delays the responses of coordinators until the records they depend on are committed (below the high watermark).
 - `within_quotas`: handles requests while there are quotas, and throttles clients that exceed a quota.
 """

@@ -57,14 +57,10 @@ class Ports(dispatch.Ports[S], Protocol[S]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The asyncio protocol of one client's connection. ``secured``: how the client authenticates; None without authentication.
-    ``below``: the transport below TLS; None without TLS."""
+    """The asyncio protocol of one client's connection. ``secured``: how the client authenticates; None without authentication."""
 
-    def __init__(
-        self, ports: Ports[S], listener: str, secured: dispatch.Secured | None = None, below: asyncio.Transport | None = None
-    ) -> None:
+    def __init__(self, ports: Ports[S], listener: str, secured: dispatch.Secured | None = None) -> None:
         self._secured = secured
-        self._below = below
         self._ports: Ports[Any] = ports
         self._listener = listener
         self._interception = ports.interception
@@ -99,7 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self.dispatcher: Dispatching = plain if self._secured is None else self._secured.dispatcher(self, self._frames.limit)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = self._below = None
+        self._transport = None
         self._is_open = False
         self._response_budget.remove(self)
         self._throttle.end()
@@ -161,11 +157,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def unsent_bytes(self) -> int:
-        if self._transport is None:
-            return 0
-        # The transport of TLS does not count the bytes that it has encrypted and passed to the transport below.
-        encrypted_bytes = 0 if self._below is None else self._below.get_write_buffer_size()
-        return self._transport.get_write_buffer_size() + encrypted_bytes
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def sent_bytes(self) -> int:
         return self._written_bytes - self.unsent_bytes()
@@ -416,5 +408,5 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(b"".join(out))
         else:
             transport.writelines(merged(out))
-        if self._memory.has_unsent or self.unsent_bytes() > SMALL_BYTES:
+        if self._memory.has_unsent or transport.get_write_buffer_size() > SMALL_BYTES:
             self._memory.note_unsent(self, self.unsent_bytes())

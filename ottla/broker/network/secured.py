@@ -145,10 +145,10 @@ class SecuredListener:
     def _is_failed_by_fault(self, peer: str) -> bool:
         return self.ports.interception is not None and self.ports.interception.fails_handshake(self.name, peer)
 
-    def _after_handshake(self, transport: asyncio.Transport, below: asyncio.Transport) -> asyncio.BufferedProtocol | None:
+    def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
         """The asyncio protocol of a connection after its handshake; None to refuse a client because of its certificate."""
         if self._terms is not None:
-            return Connection(self.ports, self.name, self, below)
+            return Connection(self.ports, self.name, self)
         assert self._tls is not None
         peer = str(transport.get_extra_info("peername")[0])
         try:
@@ -163,7 +163,7 @@ class SecuredListener:
         self.count("successful_authentication")
         self.count("successful_authentication_no_reauth")
         log.debug("client_authenticated", principal=str(principal), peer=peer, listener=self.name)
-        return Connection(self.ports, self.name, Certified(self, principal), below)
+        return Connection(self.ports, self.name, Certified(self, principal))
 
     def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
         assert self._terms is not None, self.name

@@ -18,6 +18,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.security import TLS_VERSIONS, TlsSettings
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.tls_alerts import Below, ServerContext
+from ottla.broker.network.tls_writing import PacedTransport
 from ottla.security.tls.cipher_suites import CipherSuiteError, enable
 from ottla.security.tls.key_stores import KeyMaterial
 
@@ -149,11 +150,10 @@ class WatchedHandshake(asyncio.Protocol):
 class TlsHandshake(asyncio.BufferedProtocol):
     """The protocol of an accepted connection during its handshake.
 
-    ``connection_of`` makes the protocol for the time after the handshake from the transports of TLS and below TLS, or returns None
-    to close the connection. Clients may send data together with the last message of the handshake; this object receives the data
-    and passes it on. ``is_watched`` returns whether faults may fail handshakes; ``is_failed`` returns whether a fault fails the
-    handshake of the client at an address. ``count_failure`` is called for a handshake that TLS or a fault has failed, but not for a
-    client that closed the connection.
+    ``connection_of`` makes the protocol for the time after the handshake, or returns None to close the connection. Clients may send
+    data together with the last message of the handshake; this object receives the data and passes it on. ``is_watched`` returns
+    whether faults may fail handshakes; ``is_failed`` returns whether a fault fails the handshake of the client at an address.
+    ``count_failure`` is called for a handshake that TLS or a fault has failed, but not for a client that closed the connection.
     ``count_closed`` is called for every connection that ends before ``connection_of`` has made its protocol.
     """
 
@@ -161,7 +161,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self,
         context: ServerContext,
         handshakes: Handshakes,
-        connection_of: Callable[[asyncio.Transport, asyncio.Transport], asyncio.BufferedProtocol | None],
+        connection_of: Callable[[asyncio.Transport], asyncio.BufferedProtocol | None],
         is_watched: Callable[[], bool] = lambda: False,
         is_failed: Callable[[str], bool] = lambda peer: False,
         count_failure: Callable[[], None] = lambda: None,
@@ -251,13 +251,14 @@ class TlsHandshake(asyncio.BufferedProtocol):
         if transport is None or self._is_lost or transport.is_closing():
             self._count_closed()
             return
-        connection = self._connection_of(transport, raw)
+        connection = self._connection_of(transport)
         if connection is None:
             self._count_closed()
             transport.abort()
             return
-        transport.set_protocol(connection)
-        connection.connection_made(transport)
+        paced = PacedTransport(transport, raw, connection)
+        transport.set_protocol(paced)
+        connection.connection_made(paced)
         if self._early and not transport.is_closing():
             # The buffer of a new connection has room for `EARLY_BYTES` bytes.
             memoryview(connection.get_buffer(-1))[: len(self._early)] = self._early
