@@ -5,11 +5,21 @@ During imports nothing needs to be cleaned up, and an exception could be lost or
 
 import gc
 import os
-import signal
 import sys
 
 
+def prefer_standard_library() -> None:
+    """Import Python's own modules before files of the same names in PYTHONPATH or in the working directory, such as ``queue.py`` or
+    ``calendar.py``. Other packages there still replace installed packages."""
+    directory = os.__file__.rpartition(os.sep)[0]
+    sys.path.sort(key=lambda entry: entry not in (directory, f"{directory}{os.sep}lib-dynload"))
+
+
 def main() -> int:
+    prefer_standard_library()
+    # Imported here, because it imports `enum` and other modules.
+    import signal
+
     is_server = sys.argv[1:2] == ["serve"]
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         # The same exit codes as in `ottla.process`, whose import would slow down the start.

@@ -5,7 +5,6 @@ have commands for faults, the clock and the history."""
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,8 +17,9 @@ from ottla.broker.loop.lifecycle import Lifecycle, count_from_thread
 from ottla.broker.network.listener import Endpoint
 from ottla.control.command import CommandRefused
 from ottla.control.http_api import READ_TIMEOUT_S
-from ottla.control.page_requests import REASONS, TOKEN_BYTES, check_token
+from ottla.control.page_requests import REASONS, check_token
 from ottla.http.http_server import BoundedHttpServer
+from ottla.random_tokens import random_token
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -60,7 +60,7 @@ class ControllerApi:
         self._controller = controller
         self._loop = asyncio.get_running_loop()
         self._host = settings.ottla_control_host
-        self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
+        self.token = settings.ottla_control_token or random_token()
         try:
             self._server = BoundedHttpServer(self._host, 0, self._answer, self._count_bug, own_names=own_names)
         except (OSError, ValueError) as error:

@@ -6,7 +6,6 @@ The server has its own threads, so that it responds while `LoopPause` blocks the
 from __future__ import annotations
 
 import asyncio
-import secrets
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -22,7 +21,6 @@ from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.control.command import Command, CommandRefused, ControlledBroker
 from ottla.control.commands import COMMANDS
 from ottla.control.page_requests import (
-    TOKEN_BYTES,
     PageRequests,
     check_token,
     error_document,
@@ -33,6 +31,7 @@ from ottla.control.page_requests import (
 from ottla.control.pages import NO_PAGES, Pages, Reach, read_only_token
 from ottla.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.protocol.steps import Pause, Steps
+from ottla.random_tokens import random_token
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
@@ -134,7 +133,7 @@ class ControlServer:
             from ottla.control import kept_access
 
             kept = kept_access.read_access(controlled.serving.directory)
-        self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
+        self.token = settings.ottla_control_token or (random_token() if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
         self._requests = PageRequests(pages=pages, check_access=self._check_page_token, reach=self._reach)
         self._controlled = controlled

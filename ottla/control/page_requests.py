@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
 SCHEME: Final = "Bearer "
-TOKEN_BYTES: Final = 16
 MAX_ERROR_CHARS: Final = 1_000
 """Maximum length of an error message, in characters, because the message may quote a long path or parameter."""
 _CUT: Final = " ... "

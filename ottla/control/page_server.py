@@ -6,16 +6,16 @@ Host and Origin are checked, and the number of connections is bounded.
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ottla.addresses import LOOPBACK, joined_address
 from ottla.control.command import CommandRefused
-from ottla.control.page_requests import TOKEN_BYTES, PageRequests, check_token, error_document, json_response, path_of
+from ottla.control.page_requests import PageRequests, check_token, error_document, json_response, path_of
 from ottla.control.pages import Pages, Reach
 from ottla.http.http_server import BoundedHttpServer
+from ottla.random_tokens import random_token
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -41,7 +41,7 @@ class PageServer:
         host: str = HOST,
     ) -> None:
         self._pages = pages
-        self._token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._token = random_token()
         self._is_closed = threading.Event()
         self._requests = PageRequests(
             pages=pages,

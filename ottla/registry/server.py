@@ -10,7 +10,6 @@ import asyncio
 import base64
 import binascii
 import hmac
-import secrets
 from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +25,7 @@ from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.wire.transport import SocketTransport
 from ottla.http.http_server import BoundedHttpServer
+from ottla.random_tokens import random_token
 from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats.types import identity
 from ottla.registry.request import RegistryRequest, parsed_target
@@ -46,7 +46,6 @@ CONNECT_TIMEOUT_S: Final = 5.0
 """Timeout, in seconds, for opening a connection on the broker's event loop, which may be busy."""
 CLIENT_ID: Final = "ottla-schema-registry"
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
-TOKEN_BYTES: Final = 16
 LIBRARIES: Final = ("avro", "jsonschema", "google.protobuf", "grpc_tools")
 """The packages of the extra ``ottla[registry]``."""
 _REASONS: Final = {
@@ -88,7 +87,7 @@ class SchemaRegistry:
         self._routes = Routes(self._log)
         self.token = settings.ottla_schema_registry_token
         if self.token is None and serving.broker.security.needs_credentials:
-            self.token = secrets.token_urlsafe(TOKEN_BYTES)
+            self.token = random_token()
         where = Endpoint("schema registry", settings.ottla_schema_registry_host, settings.ottla_schema_registry_port or 0)
         app: WSGIApplication = self._answer
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,39 @@ def test_broker_process_imports_no_modules_of_the_working_directory(directory: P
         (directory / name).write_text(TRAP)
     with Broker() as broker:
         assert broker.is_running
+
+
+@pytest.mark.parametrize("kind", [Broker, lambda: Cluster(1)])
+def test_broker_process_prefers_the_standard_library_to_files_in_python_path(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[[], Broker | Cluster]
+) -> None:
+    """Python itself needs `types` and other modules before ottla can change the order."""
+    for name in ("queue", "secrets", "json", "random", "token", "logging", "calendar"):
+        (directory / f"{name}.py").write_text(TRAP)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(directory), os.environ.get("PYTHONPATH", ""))))
+    with kind() as started:
+        assert started.bootstrap
+
+
+def test_packages_in_python_path_replace_installed_packages(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (directory / "structlog.py").write_text('raise SystemExit("the package of PYTHONPATH was imported")\n')
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(directory), os.environ.get("PYTHONPATH", ""))))
+    with pytest.raises(BrokerFailed, match="the package of PYTHONPATH was imported"):
+        Broker().start()
+
+
+def test_tests_use_a_secured_broker_in_a_project_with_its_own_secrets_module(directory: Path) -> None:
+    """``python -m pytest`` imports modules of the working directory in place of Python's."""
+    (directory / "secrets.py").write_text(TRAP)
+    (directory / "test_orders.py").write_text(
+        "import pytest\n@pytest.mark.ottla(security='SASL_PLAINTEXT')\n"
+        "def test_orders(ottla):\n    ottla.produce('orders', ['x'])\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "ottla.testing.pytest_plugin", "test_orders.py"]
+    # Other plugins import `secrets`.
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=alone)
+    assert "1 passed" in done.stdout, done.stdout
 
 
 def test_cluster_processes_import_no_modules_of_the_working_directory(directory: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +20,8 @@ from ottla.protocol.messages.describe_user_scram_credentials import DescribeUser
 from ottla.security.sasl.scram import HASHES, MAX_ITERATIONS, MIN_ITERATIONS, NUMBERS, salt_of
 
 MECHANISMS: Final = tuple(NUMBERS)
+SEED_BYTES: Final = 32
+"""Number of random bytes from which a salt is derived."""
 _NAMES: Final = {number: name for name, number in NUMBERS.items()}
 
 
@@ -66,7 +68,7 @@ def set_password(
 
 
 def _upsertion(name: str, password: str, mechanism: str, iterations: int) -> ScramCredentialUpsertion:
-    salt = salt_of(secrets.token_bytes())
+    salt = salt_of(os.urandom(SEED_BYTES))
     # Kafka hashes the UTF-8 bytes of a password without normalization (ScramFormatter.normalize).
     salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
     return ScramCredentialUpsertion(

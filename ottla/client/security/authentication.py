@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.remedies import name_of
+from ottla.random_tokens import random_token
 
 RENEW_AT: Final = 0.85
 """Fraction of a session's lifetime after which a client or broker authenticates again (SaslClientAuthenticator, KIP-368)."""
@@ -74,4 +74,4 @@ def _conversation(sasl: Sasl) -> Conversation:
     if sasl.mechanism == OAUTHBEARER:
         token = token_of(sasl)
         return oauthbearer(token.value.text, token.extensions)
-    return scram(sasl.mechanism, sasl.username, sasl.password.text, secrets.token_hex(16), is_delegated=sasl.is_delegated)
+    return scram(sasl.mechanism, sasl.username, sasl.password.text, random_token(), is_delegated=sasl.is_delegated)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.random_tokens import random_token
 from ottla.testing.security.acls import Acl, BrokerAcls
 from ottla.testing.security.client_access import DelegationToken
 from ottla.testing.security.client_configs import (
@@ -82,8 +82,8 @@ class BrokerSecurity:
         if not all(isinstance(acl, Acl) for acl in acls or ()):
             raise ValueError('acls: give Acl values, as in [Acl("alice", "read", topic="orders")]')
         self._acls = None if acls is None else tuple(acls)
-        self._password = secrets.token_urlsafe(16)
-        self._token_key = secrets.token_urlsafe(32)
+        self._password = random_token()
+        self._token_key = random_token()
         self._directory = directory / "security"
         self._host = host
         self._mechanisms: tuple[str, ...] = MECHANISMS
