@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.options import BOOTSTRAP, PATH, cluster_at, json_option, with_command_config, with_timeout
+from ottla.cli.options import BOOTSTRAP, PATH, cluster_at, is_given, json_option, with_command_config, with_timeout
 from ottla.cli.output import note, progress, show_json, show_line
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def command(
     from ottla.client.records.copying import TopicCopy
     from ottla.process import interrupt_on_sigterm
 
+    if from_config is not None and to_config is not None and is_given("command_config"):
+        raise click.UsageError("--from-config and --to-config replace --command-config; leave --command-config out")
     with cluster_at(source, timeout_s, from_config) as reading, cluster_at(target, timeout_s, to_config) as writing:
         copy = TopicCopy(reading.brokers, writing.brokers, topic, target_topic or topic, is_new=is_new)
         copy.prepare()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ottla import addresses, arguments
 from ottla.arguments import BadArgument
@@ -67,6 +68,11 @@ SECONDS = Checked("seconds", arguments.seconds)
 PATH = FilePath(path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def is_given(name: str) -> bool:
+    """Whether an option of the current command is on the command line, and not only set by the environment or a file."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 class FileBeforeVariable(click.Option):

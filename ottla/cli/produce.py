@@ -13,7 +13,7 @@ import click
 from ottla.cli.commands import Refused
 from ottla.cli.options import KEY_VALUE, PARTITION, PATH, asks, cluster_at
 from ottla.cli.output import note, progress, show_json
-from ottla.cli.registry_values import encodes, value_encoder, version_encoder
+from ottla.cli.registry_values import check_registry_is_used, encodes, value_encoder, version_encoder
 
 if TYPE_CHECKING:
     from ottla.client.records.producing import TopicProducer
@@ -78,8 +78,8 @@ def command(
     _check_keys(key, key_separator, key_field)
     if is_aborted and transactional_id is None:
         raise click.UsageError("--abort ends a transaction; give --transactional-id as well")
-    if schema is not None and value_schema is not None:
-        raise click.UsageError("--schema and --value-schema exclude each other; give one of them")
+    has_key = key is not None or key_separator is not None or key_field is not None
+    _check_schemas(schema, value_schema, key_schema, has_key=has_key, is_tombstone=is_tombstone)
     encoded = [(name, _raw(value)) for name, value in headers]
     lines = [] if is_tombstone else (_raw(value) for value in values) if values else _lines(file)
     with (
@@ -146,6 +146,18 @@ def _check_values(key: str | None, *, is_tombstone: bool, has_values: bool, has_
         raise click.UsageError("--value and FILE exclude each other; give one of them")
     if is_tombstone and (key is None or has_values or has_file):
         raise click.UsageError("--null-value writes one record with --key, and excludes --value and FILE")
+
+
+def _check_schemas(schema: Path | None, value_schema: object, key_schema: object, *, has_key: bool, is_tombstone: bool) -> None:
+    if schema is not None and value_schema is not None:
+        raise click.UsageError("--schema and --value-schema exclude each other; give one of them")
+    of_value = "--schema" if schema is not None else "--value-schema" if value_schema is not None else ""
+    if is_tombstone and of_value:
+        raise click.UsageError(f"--null-value and {of_value} exclude each other; give one of them")
+    if key_schema is not None and not has_key:
+        raise click.UsageError("--key-schema encodes keys; give --key, --key-separator or --key-field as well")
+    is_used = bool(of_value) or key_schema is not None
+    check_registry_is_used(is_used=is_used, use="encoded records; give --schema, --value-schema or --key-schema as well")
 
 
 def _show(producer: TopicProducer, topic: str, *, is_aborted: bool, as_json: bool) -> None:

@@ -13,7 +13,7 @@ import click
 
 from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
-from ottla.cli.options import PATH, READY_FILE_VARIABLE, Checked
+from ottla.cli.options import PATH, READY_FILE_VARIABLE, Checked, is_given
 
 if TYPE_CHECKING:
     from ottla.client import ConsumedRecord
@@ -44,6 +44,13 @@ def decodes(command: C) -> C:
     """Add the options of a command that decodes values."""
     command = _with_registry(command)
     return click.option("--decode", is_flag=True, help="Decode keys and values in a schema registry's format to JSON.")(command)
+
+
+def check_registry_is_used(*, is_used: bool, use: str) -> None:
+    """Raise `UsageError` if ``--registry`` is on the command line of a command that needs no registry. ``use`` says how to use
+    it."""
+    if is_given("registry") and not is_used:
+        raise click.UsageError(f"--registry is for {use}")
 
 
 def subject_and_version(text: str) -> tuple[str, int | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -21,6 +22,7 @@ from ottla.client.durations import duration_text
 from ottla.client.records.documents import document, text_or_base64
 
 DEAD = ["--bootstrap", "127.0.0.1:1"]
+COPIED = ["--from", "127.0.0.1:1", "--to", "127.0.0.1:1"]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -76,6 +78,21 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["group", "reset", "g"], "2 ottla group reset: --to is missing"),
         (["produce", "t", "--schema", "a.avsc", "--value-schema", "s"], "--schema and --value-schema exclude each other"),
         (["produce", "t", "--value-schema", ":1"], "':1' is not SUBJECT or SUBJECT:VERSION"),
+        (
+            ["produce", "t", "--value", "x", "--key-schema", "s"],
+            "--key-schema encodes keys; give --key, --key-separator or --key-field",
+        ),
+        (
+            ["produce", "t", "--key", "k", "--null-value", "--value-schema", "s"],
+            "--null-value and --value-schema exclude each other",
+        ),
+        (["produce", "t", "--key", "k", "--null-value", "--schema", "a.avsc"], "--null-value and --schema exclude each other"),
+        (["produce", "t", "--registry", "http://a:1"], "--registry is for encoded records; give --schema, --value-schema or"),
+        (["consume", "t", "--registry", "http://a:1"], "--registry is for decoded values; give --decode as well"),
+        (
+            ["copy", "t", *COPIED, "--command-config", os.devnull, "--from-config", "a", "--to-config", "b"],
+            "leave --command-config out",
+        ),
         (["group", "delete-offsets", "g"], "2 ottla group delete-offsets: --topic is missing"),
         (["group", "delete-offsets", "g", "--topic", "t:-1"], "'-1' is not a partition"),
         (["group", "reset", "g", "--to", "end", "--topic", "t:x"], "'x' is not a partition"),
@@ -111,6 +128,14 @@ def test_every_command_reports_usage_errors_in_one_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     assert says in refused(capsys, *arguments)
+
+
+def test_environment_may_name_a_registry_that_a_command_does_not_use(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_SCHEMA_REGISTRY", "http://127.0.0.1:2")
+    for command in (["consume", "t"], ["produce", "t", "--value", "x"]):
+        assert "127.0.0.1:1 does not answer" in refused(capsys, *command, *DEAD)
 
 
 def test_commands_read_the_bootstrap_address_from_the_environment(
