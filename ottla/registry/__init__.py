@@ -6,6 +6,7 @@ replayed. The package is imported only for ``ottla serve --schema-registry``, an
 
 - `commands`: functions that turn a request for a change into records.
 - `comparison`: compares a new schema with versions of its subject.
+- `compilations`: parses and compares schemas, one at a time.
 - `compatibility`: compatibility levels.
 - `errors`: the errors of the API.
 - `formats`: the schema types Avro, JSON Schema and Protobuf.

@@ -1,7 +1,8 @@
 """The paths of the API, which are those of Confluent's registry, and their handlers.
 
 A request that changes something holds the `SchemaLog`'s lock from the check to the append, so that no other request runs between
-them. Schemas are parsed and compared without the lock, because a compiler may need a second. A registration compares again if the
+them. Schemas are parsed and compared without the lock, because a compiler may need a second
+(`compilations`). A registration compares again if the
 subject changed before it took the lock.
 """
 
@@ -27,11 +28,11 @@ from ottla.registry.commands import (
     set_config,
     set_mode,
 )
-from ottla.registry.comparison import Comparison, comparison_of, incompatible
+from ottla.registry.comparison import Comparison, comparison_of
 from ottla.registry.compatibility import compared
+from ottla.registry.compilations import Compilations
 from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats.parsed import Parsed
-from ottla.registry.formats.types import parse
 from ottla.registry.queries import (
     found_by_schema,
     found_version,
@@ -62,8 +63,9 @@ class Text(msgspec.Struct, frozen=True):
 class Routes:
     """Handles requests with the state of a `SchemaLog`. Threads may share an instance."""
 
-    def __init__(self, log: SchemaLog) -> None:
+    def __init__(self, log: SchemaLog, compilations: Compilations) -> None:
         self._log = log
+        self._compilations = compilations
 
     def answer(self, request: RegistryRequest) -> Any:
         """Return the response to a request. Raises `RegistryError`."""
@@ -203,7 +205,7 @@ class Routes:
             try:
                 return self._change(partial(register, wanted=wanted, checked=checked))
             except NotChecked as needed:
-                checked = CheckedSchema(comparison=needed.comparison, reasons=incompatible(needed.comparison, parse))
+                checked = CheckedSchema(comparison=needed.comparison, reasons=self._compilations.incompatible(needed.comparison))
         raise RegistryError(
             RegistryCode.STORE_FAILED, f"subject {subject!r} changed {MAX_COMPARISONS} times during the registration; try again"
         )
@@ -231,11 +233,13 @@ class Routes:
             subject is not None and "normalize" not in request.query and self._read(lambda state: state.normalizes(subject))
         )
         text = parsed.normalized if is_normalized else parsed.text
-        return msgspec.structs.replace(submitted, schema=msgspec.structs.replace(submitted.schema, text=text))
+        schema = msgspec.structs.replace(submitted.schema, text=text)
+        self._compilations.prepare(schema)
+        return msgspec.structs.replace(submitted, schema=schema)
 
     def _parse(self, schema: SchemaText) -> Parsed:
         references = self._read(lambda state: references_of(state, schema.references)) if schema.references else []
-        return parse(schema.kind, schema.text, references)
+        return self._compilations.parse(schema.kind, schema.text, references)
 
     def is_compatible_with_version(self, request: RegistryRequest) -> Any:
         subject = check_subject(request.path[2])
@@ -247,7 +251,7 @@ class Routes:
             level = state.level(subject)
             return comparison_of(state, schema, [version] if level != "NONE" else [], level)
 
-        return _compatibility(request, incompatible(self._read(read), parse))
+        return _compatibility(request, self._compilations.incompatible(self._read(read)))
 
     def is_compatible(self, request: RegistryRequest) -> Any:
         subject = check_subject(request.path[2])
@@ -257,7 +261,7 @@ class Routes:
             level = state.level(subject)
             return comparison_of(state, schema, compared(level, state.versions(subject)), level)
 
-        return _compatibility(request, incompatible(self._read(read), parse))
+        return _compatibility(request, self._compilations.incompatible(self._read(read)))
 
     def config(self, request: RegistryRequest) -> Any:
         subject = _optional_subject(request)

@@ -24,10 +24,10 @@ from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.wire.transport import SocketTransport
-from ottla.http.http_server import BoundedHttpServer
+from ottla.http.http_server import RETRY_AFTER_S, BoundedHttpServer
 from ottla.random_tokens import random_token
+from ottla.registry.compilations import Compilations
 from ottla.registry.errors import RegistryCode, RegistryError
-from ottla.registry.formats.types import identity
 from ottla.registry.request import RegistryRequest, parsed_target
 from ottla.registry.routes import Routes, Text
 from ottla.registry.schema_log import SchemaLog
@@ -57,6 +57,7 @@ _REASONS: Final = {
     409: "Conflict",
     422: "Unprocessable Entity",
     500: "Internal Server Error",
+    503: "Service Unavailable",
 }
 
 
@@ -83,8 +84,9 @@ class SchemaRegistry:
         settings = serving.broker.settings
         self._serving = serving
         self._loop = asyncio.get_running_loop()
-        self._log = SchemaLog(self._new_client, identity, settings.node_id)
-        self._routes = Routes(self._log)
+        compilations = Compilations()
+        self._log = SchemaLog(self._new_client, compilations.identity, settings.node_id)
+        self._routes = Routes(self._log, compilations)
         self.token = settings.ottla_schema_registry_token
         if self.token is None and serving.broker.security.needs_credentials:
             self.token = random_token()
@@ -143,6 +145,8 @@ class SchemaRegistry:
             status, body = error.status, msgspec.json.encode(_error_fields(error.code, str(error)))
             if error.code == RegistryCode.UNAUTHORIZED:
                 headers.append(("WWW-Authenticate", 'Basic realm="ottla"'))
+            if error.code == RegistryCode.BUSY:
+                headers.append(("Retry-After", str(RETRY_AFTER_S)))
         headers += [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
         start_response(f"{status} {_REASONS[status]}", headers)
         return [body]

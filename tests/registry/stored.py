@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ottla.client.security.http_client import HttpResponse
+from ottla.registry.compilations import Compilations
 from ottla.registry.errors import RegistryError
 from ottla.registry.formats.types import identity
 from ottla.registry.records import RegistryRecord
@@ -60,7 +61,7 @@ class StoredRegistry:
 
     def __init__(self) -> None:
         self.log = ListLog()
-        self.routes = Routes(self.log)  # type: ignore[arg-type]
+        self.routes = Routes(self.log, Compilations())  # type: ignore[arg-type]
         self._lock = threading.Lock()
 
     def http(self, who: str, url: str, body: bytes | None, headers: Any, *, method: str | None = None) -> HttpResponse:

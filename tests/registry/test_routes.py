@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ottla.registry.comparison import Comparison, ParseText, incompatible
+from ottla.registry.comparison import Comparison
+from ottla.registry.compilations import Compilations
 from ottla.registry.errors import RegistryError
 from ottla.registry.formats import types
 from ottla.registry.formats.parsed import Parsed
@@ -94,14 +95,14 @@ def test_transitive_compatibility_levels_compare_with_all_versions(registry: Sto
 
 
 def test_no_schema_is_parsed_while_the_registry_log_is_locked(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed = []
+    parsed, original = [], types.parse
 
     def parse(kind: str, text: str, references: Sequence[NamedText]) -> Parsed:
         assert not registry.log.is_held
         parsed.append(text)
-        return types.parse(kind, text, references)
+        return original(kind, text, references)
 
-    monkeypatch.setattr("ottla.registry.routes.parse", parse)
+    monkeypatch.setattr(types, "parse", parse)
     registry.register("a", ONE)
     registry.register("a", TWO)
     body = {"schema": json.dumps(ONE)}
@@ -115,9 +116,10 @@ def test_schema_is_compared_again_if_its_subject_changed_during_the_comparison(
 ) -> None:
     registry.register("a", ONE)
     compared_with = []
+    original = Compilations.incompatible
 
-    def compared(comparison: Comparison, parse: ParseText) -> list[str]:
-        found = incompatible(comparison, parse)
+    def compared(compilations: Compilations, comparison: Comparison) -> list[str]:
+        found = original(compilations, comparison)
         compared_with.append([number for number, _ in comparison.old])
         if len(compared_with) == 1:
             # Let another client register a schema after the first comparison.
@@ -126,7 +128,7 @@ def test_schema_is_compared_again_if_its_subject_changed_during_the_comparison(
             registry.ask("PUT", "/config/a", {"compatibility": "BACKWARD"})
         return found
 
-    monkeypatch.setattr("ottla.registry.routes.incompatible", compared)
+    monkeypatch.setattr(Compilations, "incompatible", compared)
     assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(TWO)}) == 409
     # The schema that another client registered meanwhile, at the level NONE, caused the comparison with version 2.
     assert compared_with == [[1], [], [2]]

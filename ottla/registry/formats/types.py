@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
 
 import msgspec
 
@@ -14,17 +13,9 @@ from ottla.registry.formats.parsed import Parse, Parsed
 from ottla.registry.formats.protobuf_tokens import tokens
 from ottla.registry.schema_text import AVRO, JSON, KINDS, PROTOBUF, NamedText, SchemaText
 
-MAX_PARSED = 500
-"""Maximum number of cached parsed schemas."""
-
 
 def parse(kind: str, text: str, references: Sequence[NamedText]) -> Parsed:
     """Parse a schema. Raises `RegistryError`."""
-    return _parse(kind, text, tuple(references))
-
-
-@lru_cache(maxsize=MAX_PARSED)
-def _parse(kind: str, text: str, references: tuple[NamedText, ...]) -> Parsed:
     return _parser(kind)(text, references)
 
 
