@@ -21,6 +21,7 @@
 - `page_request`: the request of a console page: query parameters, and access to the broker.
 - `paging`: selects the rows of a long list that one page shows.
 - `registered_values`: decodes values with the schemas of the broker's schema registry.
+- `registry_requests`: sends several requests to the schema registry at the same time.
 - `schemas`: the pages ``schemas`` and ``subject``: the subjects and versions of the schema registry.
 - `search`: searches partitions for records, newest or oldest first, within a budget.
 - `shown_record`: a record as a page shows it, and the page ``record``.

@@ -36,6 +36,8 @@ class RegistryValues:
         self._registry = registry
         self._now_s = now_s
         self._lock = threading.Lock()
+        self._client_lock = threading.Lock()
+        """Separate from ``_lock``, which is held while a registry answers."""
         self._client: RegistryClient | None = None
         self._decoder: RegistryDecoder | None = None
         self._failures: dict[int, tuple[float, str]] = {}
@@ -43,9 +45,10 @@ class RegistryValues:
 
     def client(self) -> RegistryClient:
         """Return the client of the registry, which all pages and actions share."""
-        if self._client is None:
-            self._client = RegistryClient(self._registry())
-        return self._client
+        with self._client_lock:
+            if self._client is None:
+                self._client = RegistryClient(self._registry())
+            return self._client
 
     def decode(self, data: bytes) -> Decoded | None:
         split = unframed(data)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ottla.console.page_request import Asked
 from ottla.console.paging import matching, part_of
+from ottla.console.registry_requests import sent_together
 from ottla.control.command import CommandRefused
 
 if TYPE_CHECKING:
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 5.0
 """Interval, in seconds, at which an open page requests values from the registry. After an action the page requests them at once."""
-REQUESTS: Final = 8
-"""Maximum number of concurrent requests for the rows of a page, so that a registry far away answers within the deadline."""
 SHOWN_CHARACTERS: Final = 200_000
 """Maximum number of characters of a schema that are shown."""
 USERS_SHOWN: Final = 20
@@ -30,17 +30,13 @@ def schemas(asked: Asked) -> dict[str, Any]:
     admin = _admin(asked)
 
     def read() -> dict[str, Any]:
-        live = set(admin.subjects())
-        names = sorted(live.union(admin.subjects(deleted=True)))
-        part = part_of(matching(names, asked, str), asked)
-
-        def row(name: str) -> dict[str, Any]:
-            asked.deadline.check()
-            return _row(admin, name, is_deleted=name not in live)
-
-        with ThreadPoolExecutor(REQUESTS) as pool:
-            rows = list(pool.map(row, part.rows))
-        return {"url": admin.url, "level": admin.level(), "part": msgspec.structs.replace(part, rows=rows)}
+        first: list[Callable[[], Any]] = [admin.subjects, partial(admin.subjects, deleted=True), admin.level]
+        of_live, of_all, level = sent_together(first, asked.deadline.check)
+        live = set(of_live)
+        part = part_of(matching(sorted(live.union(of_all)), asked, str), asked)
+        requests = [partial(_row, admin, name, is_deleted=name not in live) for name in part.rows]
+        rows = sent_together(requests, asked.deadline.check)
+        return {"url": admin.url, "level": level, "part": msgspec.structs.replace(part, rows=rows)}
 
     return asked.last_read.get(_interval(), read)
 
@@ -64,9 +60,22 @@ def subject(asked: Asked) -> dict[str, Any]:
     admin, name, wanted = _admin(asked), asked.required("name"), asked.number("version")
 
     def read() -> dict[str, Any]:
-        everything, live = admin.versions(name, deleted=True), set(admin.versions(name))
+        first: list[Callable[[], Any]] = [
+            partial(admin.versions, name, deleted=True),
+            partial(admin.versions, name),
+            partial(admin.level, name),
+            admin.level,
+        ]
+        everything, of_live, level, global_level = sent_together(first, asked.deadline.check)
+        live = set(of_live)
         number = wanted or max(live or everything, default=0)
-        shown = admin.version(name, number, deleted=True) if number in everything else None
+        shown, users = None, []
+        if number in everything:
+            of_version: list[Callable[[], Any]] = [
+                partial(admin.version, name, number, deleted=True),
+                partial(admin.users, name, number),
+            ]
+            shown, users = sent_together(of_version, asked.deadline.check)
         if shown is None:
             unknown = f"unknown version {number} of subject {name!r}" if everything else f"unknown subject {name!r}"
             raise CommandRefused(404, f"{unknown} at {admin.url}")
@@ -74,10 +83,10 @@ def subject(asked: Asked) -> dict[str, Any]:
         rows = [{"version": one, "is_deleted": one not in live} for one in part.rows]
         return {
             "name": name,
-            "level": admin.level(name),
-            "global_level": admin.level(),
+            "level": level,
+            "global_level": global_level,
             "has_live_versions": bool(live),
-            "shown": {**_schema(shown), **_users(admin, shown), "is_deleted": number not in live},
+            "shown": {**_schema(shown), **_users(asked, admin, users), "is_deleted": number not in live},
             "part": msgspec.structs.replace(part, rows=rows),
         }
 
@@ -105,9 +114,10 @@ def _formatted(version: SubjectVersion) -> str:
         return version.text
 
 
-def _users(admin: RegistryAdmin, version: SubjectVersion) -> dict[str, Any]:
-    ids = admin.users(version.subject, version.version)
-    users = [{"id": number, "versions": admin.places(number)[:USERS_SHOWN]} for number in ids[:USERS_SHOWN]]
+def _users(asked: Asked, admin: RegistryAdmin, ids: list[int]) -> dict[str, Any]:
+    shown = ids[:USERS_SHOWN]
+    places = sent_together([partial(admin.places, number) for number in shown], asked.deadline.check)
+    users = [{"id": number, "versions": of[:USERS_SHOWN]} for number, of in zip(shown, places, strict=True)]
     return {"users": users, "more_users": len(ids) - len(users)}
 
 

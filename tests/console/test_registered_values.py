@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -88,3 +90,22 @@ def test_console_reports_a_registered_schema_that_cannot_be_read(registry: FakeR
     registry.body = b'{"schema": "{\\"type\\": \\"array\\", \\"items\\": \\"null\\"}"}'
     found = decode(framed(b"\x80\x80\x80\x80\x80\x80\x80\x80\x10\0"), "schema", registry.values)
     assert "schema 1 of the registry cannot be read (ValueError: a part of a value has too many objects: 1 in" in found.problem
+
+
+def test_threads_share_one_client_of_the_registry() -> None:
+    created: list[Registry] = []
+    is_entered, may_go_on = threading.Event(), threading.Event()
+
+    def registry() -> Registry:
+        created.append(Registry("http://127.0.0.1:1"))
+        is_entered.set()
+        assert may_go_on.wait(60)
+        return created[-1]
+
+    values = RegistryValues(registry)
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(values.client)
+        assert is_entered.wait(60)
+        others = [pool.submit(values.client) for _ in range(3)]
+        may_go_on.set()
+        assert len({id(one.result(60)) for one in (first, *others)}) == len(created) == 1
