@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any, cast, get_args
 from urllib.parse import urlsplit
@@ -18,9 +19,11 @@ from ottla.client.security.http_client import HttpResponse
 from ottla.console import schemas
 from ottla.console.actions.produce_arguments import COMMAND_BYTES
 from ottla.console.actions.registry import carried_out
+from ottla.console.actions.schemas import USERS_SHOWN
 from ottla.console.page_request import Asked
 from ottla.console.paging import ROWS_SHOWN
 from ottla.console.registered_values import RegistryValues
+from ottla.console.registry_requests import REQUESTS
 from ottla.control.command import CommandRefused
 from ottla.registry.compatibility import LEVELS
 from tests.console.asking import asked_with
@@ -38,11 +41,15 @@ class Site:
         self.asked: list[str] = []
         self.unsupported: tuple[str, ...] = ()
         """Beginnings of paths that the registry does not support."""
+        self.waiting: dict[str, threading.Barrier] = {}
+        """Barriers at which requests wait, by target."""
         self._values = RegistryValues(lambda: registry)
 
     def ask(self, who: str, url: str, body: bytes | None, headers: Any, *, method: str | None = None) -> HttpResponse:
         target = url.removeprefix(URL)
         self.asked.append(target)
+        if target in self.waiting:
+            self.waiting[target].wait()
         if self.unsupported and target.startswith(self.unsupported):
             return HttpResponse(405, "Method Not Allowed", b"no such method")
         return self.stored.http(who, url, body, headers, method=method)
@@ -91,6 +98,30 @@ def test_schemas_page_lists_subjects_with_their_latest_version_in_pages(site: Si
     assert (second["is_deleted"], second["version"]) == (True, 1)
     assert [row["subject"] for row in site.page(schemas.schemas, match="-104-")["part"]["rows"]] == ["topic-104-value"]
     assert len(site.page(schemas.schemas, start="100")["part"]["rows"]) == 5
+
+
+def test_pages_of_schemas_send_independent_requests_at_the_same_time(site: Site) -> None:
+    """The requests of a group wait for each other: one after the other, the first would fail."""
+    site.stored.register("customer", json.dumps(record("Customer")))
+    references = [{"name": "Customer", "subject": "customer", "version": 1}]
+    for number in range(REQUESTS):
+        text = {**record("Order"), "doc": str(number), "fields": [{"name": "by", "type": "Customer"}]}
+        site.stored.register(f"orders-{number}", text, references=references)
+    subject = "/subjects/customer/versions"
+    site.waiting = {
+        **together(subject, f"{subject}?deleted=true", "/config", "/config/customer"),
+        **together(f"{subject}/1?deleted=true", f"{subject}/1/referencedby"),
+        **together(*(f"/schemas/ids/{number}/versions" for number in range(2, REQUESTS + 2))),
+    }
+    assert len(site.page(schemas.subject, name="customer")["shown"]["users"]) == REQUESTS
+    assert len(site.asked) == len(set(site.asked)) == 6 + REQUESTS
+    site.waiting = together("/subjects", "/subjects?deleted=true", "/config")
+    assert site.page(schemas.schemas)["part"]["total"] == REQUESTS + 1
+
+
+def together(*targets: str) -> dict[str, threading.Barrier]:
+    barrier = threading.Barrier(len(targets), timeout=60)
+    return dict.fromkeys(targets, barrier)
 
 
 def test_schemas_page_shows_a_subject_that_the_registry_hides(site: Site) -> None:
@@ -226,7 +257,46 @@ def test_version_to_which_another_schema_refers_is_not_deleted(site: Site) -> No
     text = json.dumps({**record("Order"), "fields": [{"name": "by", "type": "Customer"}]})
     site.act("register-schema", subject="order", text=text, references=[{"name": "Customer", "subject": "customer", "version": 1}])
     refused = site.refusal("delete-schema-version", subject="customer", version=1)
-    assert refused.endswith("first delete the versions with the schema ids 2")
+    assert refused == (
+        "the registry refuses to delete version 1 of subject 'customer', because other schemas refer to it: version 1 is used by"
+        " version 1 of 'order'; delete these versions first"
+    )
+    site.act("delete-schema-version", subject="order", version=1)
+    assert site.preview("delete-schema-version", subject="customer", version=1)["rows"]
+
+
+def test_subject_to_whose_versions_other_schemas_refer_is_not_deleted(site: Site) -> None:
+    site.act("set-compatibility", level="NONE")
+    for version in (1, 2, 3):
+        site.stored.register("customer", json.dumps(record("Customer", "a:int", doc=str(version))))
+    text = {**record("Order"), "fields": [{"name": "by", "type": "Customer"}]}
+    for subject, version in (("order", 1), ("basket", 3), ("invoice", 3)):
+        references = [{"name": "Customer", "subject": "customer", "version": version}]
+        site.stored.register(subject, json.dumps({**text, "doc": subject}), references=references)
+    refused = site.refusal("delete-subject", subject="customer")
+    assert refused == (
+        "the registry refuses to delete subject 'customer', because other schemas refer to it: version 1 is used by version 1 of"
+        " 'order', version 3 is used by version 1 of 'basket', version 3 is used by version 1 of 'invoice'; delete these versions"
+        " first"
+    )
+    with pytest.raises(CommandRefused, match=r"\(422\): One or more references exist"):
+        site.act("delete-subject", subject="customer")
+    assert site.stored.ask("GET", "/subjects/customer/versions") == [1, 2, 3]
+    for subject in ("order", "basket", "invoice"):
+        site.act("delete-subject", subject=subject)
+    assert site.preview("delete-subject", subject="customer")["rows"] == [[1], [2], [3]]
+
+
+def test_many_schemas_that_refer_to_a_deleted_subject_are_counted(site: Site) -> None:
+    site.stored.register("customer", json.dumps(record("Customer")))
+    text = {**record("Order"), "fields": [{"name": "by", "type": "Customer"}]}
+    for number in range(USERS_SHOWN + 2):
+        references = [{"name": "Customer", "subject": "customer", "version": 1}]
+        site.stored.register(f"order-{number}", json.dumps({**text, "doc": str(number)}), references=references)
+    assert f"'order-{USERS_SHOWN - 1}', and 2 more schemas; delete" in site.refusal("delete-subject", subject="customer")
+    # Some registries do not list the versions of a schema.
+    site.unsupported = ("/schemas/ids/",)
+    assert "version 1 is used by schema id 2, version 1 is" in site.refusal("delete-subject", subject="customer")
 
 
 def test_compatibility_level_is_set_for_a_subject_or_the_registry(site: Site) -> None:

@@ -135,12 +135,14 @@ class RegistryAdmin:
         return None if found is None else found.level
 
     def users(self, subject: str, version: int) -> list[int]:
-        """Return the ids of the schemas that refer to a version."""
-        return self._read(f"/subjects/{quoted(subject)}/versions/{version}/referencedby", list[int]) or []
+        """Return the ids of the schemas that refer to a version; none if the registry does not support the request."""
+        path = f"/subjects/{quoted(subject)}/versions/{version}/referencedby"
+        return self._read(path, list[int], missing=UNSUPPORTED) or []
 
     def places(self, number: int) -> list[tuple[str, int]]:
         """Return subject and version of all versions with a schema id; none if the registry does not support the request."""
-        return [(one.subject, one.version) for one in self._read(f"/schemas/ids/{number}/versions", list[_Place]) or []]
+        found = self._read(f"/schemas/ids/{number}/versions", list[_Place], missing=UNSUPPORTED)
+        return [(one.subject, one.version) for one in found or []]
 
     def version_with(self, subject: str, schema: RegisteredSchema) -> SubjectVersion | None:
         """Return the version of a subject that has this schema; None if no version has it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -22,9 +24,14 @@ from ottla.client.wording import counted
 from ottla.console.actions.action import ActionClients, Effects, Name, shortened
 from ottla.console.actions.encoded_parts import MAX_VERSION
 from ottla.console.actions.produce_arguments import COMMAND_BYTES
+from ottla.console.registry_requests import sent_together
 
 REASONS_SHOWN: Final = 5
 """Maximum number of reasons for an incompatibility in an error."""
+USERS_SHOWN: Final = 5
+"""Maximum number of schemas, and of versions with one of these schemas, that an error shows as users of a version."""
+VERSIONS_CHECKED: Final = 200
+"""Maximum number of versions of a subject for which a preview requests the schemas that refer to them."""
 REGISTRY: Final = "the registry"
 
 Version = Annotated[int, msgspec.Meta(ge=1, le=MAX_VERSION)]
@@ -103,9 +110,7 @@ class DeleteSchemaVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
         what = f"version {self.version} of subject {self.subject!r}"
         is_deleted = self.version not in admin.versions(self.subject)
         _check_deletion(what, is_deleted=is_deleted, is_permanent=self.is_permanent)
-        if users := admin.users(self.subject, self.version):
-            ids = ", ".join(map(str, users[:REASONS_SHOWN]))
-            raise ClientError(f"other schemas refer to {what}; first delete the versions with the schema ids {ids}")
+        _check_unreferenced(admin, what, self.subject, [self.version])
         return _effects(
             to.registry().registry,
             self._change(),
@@ -135,7 +140,9 @@ class DeleteSubject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         known = live if live and not self.is_permanent else admin.versions(self.subject, deleted=True)
         if not known:
             raise ClientError(f"unknown subject {self.subject!r} at {admin.url}")
-        _check_deletion(f"subject {self.subject!r}", is_deleted=not live, is_permanent=self.is_permanent)
+        what = f"subject {self.subject!r}"
+        _check_deletion(what, is_deleted=not live, is_permanent=self.is_permanent)
+        _check_unreferenced(admin, what, self.subject, known)
         return _effects(
             to.registry().registry,
             self._change(),
@@ -191,6 +198,27 @@ def _check_deletion(what: str, *, is_deleted: bool, is_permanent: bool) -> None:
         raise ClientError(f"{what} is not soft-deleted; delete it softly first")
     if is_deleted and not is_permanent:
         raise ClientError(f"{what} is soft-deleted already; it can be deleted permanently")
+
+
+def _check_unreferenced(admin: RegistryAdmin, what: str, subject: str, versions: Sequence[int]) -> None:
+    """Raise `ClientError` if schemas refer to one of the newest `VERSIONS_CHECKED` versions. The registry checks all versions."""
+    newest = sorted(versions)[-VERSIONS_CHECKED:]
+    found = sent_together([partial(admin.users, subject, version) for version in newest])
+    users = [(version, number) for version, numbers in zip(newest, found, strict=True) for number in numbers]
+    if not users:
+        return
+    shown = users[:USERS_SHOWN]
+    places = sent_together([partial(admin.places, number) for _, number in shown])
+    texts = []
+    for (version, number), of_schema in zip(shown, places, strict=True):
+        by = " and ".join(f"version {at} of {name!r}" for name, at in of_schema[:USERS_SHOWN]) or f"schema id {number}"
+        texts.append(f"version {version} is used by {by}")
+    if len(users) > len(shown):
+        texts.append(f"and {counted(len(users) - len(shown), 'more schema')}")
+    listed = ", ".join(texts)
+    raise ClientError(
+        f"the registry refuses to delete {what}, because other schemas refer to it: {listed}; delete these versions first"
+    )
 
 
 def _loss(values: str, *, is_permanent: bool) -> str:
