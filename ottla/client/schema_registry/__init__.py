@@ -10,4 +10,5 @@
 - `registry_admin`: lists subjects and versions, registers and deletes schemas, and sets compatibility levels.
 - `registry_client`: requests to a registry.
 - `request_cache`: a bounded cache of the results of requests.
+- `strict_json`: parses JSON with errors in words of ottla.
 """

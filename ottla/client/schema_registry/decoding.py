@@ -21,6 +21,7 @@ from ottla.client.errors import ClientError
 from ottla.client.schema_registry.avro_expansion import check_expansion
 from ottla.client.schema_registry.framing import unframed
 from ottla.client.schema_registry.registry_client import AVRO, JSON, MAX_SCHEMAS, PROTOBUF, RegisteredSchema, RegistryClient
+from ottla.client.schema_registry.strict_json import TOO_DEEP, parsed_json
 
 FORMATS: Final = {AVRO: "avro", JSON: "json-schema", PROTOBUF: "protobuf"}
 """The names of schema types that users see."""
@@ -95,6 +96,11 @@ class RegistryDecoder:
             raise
         except ImportError as error:
             raise missing_library(schema.kind, error) from None
+        except KeyError as error:
+            # fastavro raises it for a missing attribute.
+            raise ClientError(f"schema {schema_id} of the registry cannot be read (it has no {error})") from None
+        except RecursionError:
+            raise ClientError(f"schema {schema_id} of the registry cannot be read ({TOO_DEEP})") from None
         except Exception as error:
             # The libraries raise many types of exceptions for a schema that they cannot read.
             what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
@@ -112,9 +118,9 @@ def parsed_avro(schema: RegisteredSchema, client: RegistryClient, named: dict[st
 
     definitions: dict[str, Any] = {}
     for reference in client.referenced(schema).values():
-        parse_schema(json.loads(reference.text), named_schemas=definitions)
+        parse_schema(parsed_json(reference.text), named_schemas=definitions)
     text = schema.text.strip()
-    root = json.loads(text) if text[:1] in '{["' else text
+    root = parsed_json(text) if text[:1] in '{["' else text
     if not definitions:
         return parse_schema(root, named_schemas=named)
     # fastavro's writer and reader find the types of other schemas only by a record, not by a union, an array, a map or a name.

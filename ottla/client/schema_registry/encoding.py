@@ -16,6 +16,7 @@ from ottla.client.schema_registry.decoding import FORMATS, missing_library, pars
 from ottla.client.schema_registry.framing import framed
 from ottla.client.schema_registry.registry_admin import RegistryAdmin, SubjectVersion
 from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, RegisteredSchema, RegistryClient
+from ottla.client.schema_registry.strict_json import TOO_DEEP, NotJson, parsed_json
 
 KINDS: Final = {".avsc": AVRO, ".proto": PROTOBUF, ".json": JSON}
 """The schema type for each extension of a schema file."""
@@ -44,11 +45,13 @@ class RegistryEncoder:
     def encode(self, text: bytes) -> bytes:
         """Encode a JSON text. Raises `ClientError`."""
         try:
-            value = json.loads(text, parse_constant=_not_json)
-        except (ValueError, RecursionError) as error:
+            value = parsed_json(text)
+        except NotJson as error:
             raise ClientError(f"a {self._part} is not JSON ({error}): {_shown(text)}") from None
         try:
             return framed(self._schema_id, self._write(value))
+        except RecursionError:
+            raise ClientError(f"a {self._part} cannot be encoded ({TOO_DEEP}): {_shown(text)}") from None
         except Exception as error:
             # The libraries raise many types of exceptions for a value that does not match the schema.
             reason = _one_line(error) or type(error).__name__
@@ -79,11 +82,6 @@ def version_encoder(
     return found, RegistryEncoder(found.id, _usable_writer(client, found.id, found.schema), part)
 
 
-def _not_json(constant: str) -> None:
-    """Refuse NaN and Infinity, which Python's parser accepts."""
-    raise ValueError(f"{constant} is not a JSON number")
-
-
 def _usable_writer(client: RegistryClient, schema_id: int | None, schema: RegisteredSchema) -> Write:
     """Return the function that encodes values by a schema; ``schema_id`` is None before its registration. Raises `ClientError` for
     a schema that cannot be used."""
@@ -94,6 +92,13 @@ def _usable_writer(client: RegistryClient, schema_id: int | None, schema: Regist
         raise
     except ImportError as error:
         raise missing_library(schema.kind, error) from None
+    except NotJson as error:
+        raise ClientError(f"{name} is not JSON ({error})") from None
+    except RecursionError:
+        raise ClientError(f"{name} cannot be used: {TOO_DEEP}") from None
+    except KeyError as error:
+        # fastavro raises it for a missing attribute.
+        raise ClientError(f"{name} cannot be read (it has no {error})") from None
     except BadArgument as error:
         # The schema may be valid: google-re2 is missing, or does not support one of its expressions.
         raise ClientError(f"{name} cannot be used: {_one_line(error)}") from None

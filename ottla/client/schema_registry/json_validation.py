@@ -6,7 +6,6 @@ may take exponential time, in which no other thread of the process runs. A URI i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urljoin
@@ -20,6 +19,7 @@ from referencing.jsonschema import DRAFT7
 from ottla.arguments import BadArgument
 from ottla.client.records.expressions import pattern
 from ottla.client.schema_registry.registry_client import RegisteredSchema
+from ottla.client.schema_registry.strict_json import parsed_json
 
 DATA: Final = {"const", "default", "enum", "examples"}
 """Keywords with values. A member ``pattern`` of such a value is not an expression."""
@@ -30,14 +30,14 @@ SCHEMAS_BY_NAME: Final = {"$defs", "definitions", "dependencies", "dependentSche
 def validator(schema: RegisteredSchema, referenced: Mapping[str, RegisteredSchema]) -> Any:
     """Return jsonschema's validator of a schema, with the schemas to which it refers by reference name. Raises the exceptions of
     jsonschema for a schema that is invalid, and `BadArgument` for one that cannot be checked in linear time."""
-    root = json.loads(schema.text)
+    root = parsed_json(schema.text)
     chosen = _checked_dialect(root)
     base = root.get("$id", "") if isinstance(root, dict) else ""
     # A registry without a function that retrieves documents never connects to a host.
     documents: Registry[Any] = Registry()
     names = _names(root)
     for name, one in referenced.items():
-        contents = json.loads(one.text)
+        contents = parsed_json(one.text)
         _checked_dialect(contents)
         resource = Resource.from_contents(contents, default_specification=DRAFT7)
         names |= _names(resource.contents)

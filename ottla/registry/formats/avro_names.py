@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ottla.client.schema_registry.strict_json import NotJson, parsed_json
+
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _RESERVED: Final = {
@@ -33,10 +35,8 @@ def loaded(text: str) -> Any:
     if text.strip() in PRIMITIVES:
         return text.strip()
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise AvroError("the schema is nested too deeply") from None
-    except ValueError as error:
+        return parsed_json(text)
+    except NotJson as error:
         raise AvroError(f"the schema is not JSON ({error})") from None
 
 

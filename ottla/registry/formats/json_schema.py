@@ -78,7 +78,7 @@ def _reason(error: Exception) -> str:
     # Unresolvable itself means an unknown schema; its subclasses mean a missing part of a known schema.
     if isinstance(error, Unresolvable) and type(error) is Unresolvable:
         return f"{error.ref[:MAX_QUOTED_CHARS]!r} is not among the references of the schema, and the registry fetches nothing"
-    return str(error) or type(error).__name__
+    return "the schema is nested too deeply" if isinstance(error, RecursionError) else str(error) or type(error).__name__
 
 
 def _unknown(uri: str) -> Resource[Any]:

@@ -7,6 +7,8 @@ import json
 import re
 from typing import Any, Final
 
+from ottla.client.schema_registry.strict_json import parsed_json
+
 MAX_DEPTH: Final = 100
 """Maximum number of nested objects and arrays. The libraries recurse, and Python allows 1,000 nested calls."""
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
@@ -20,7 +22,7 @@ def loaded(text: str) -> Any:
         depth += (match[1] is not None) - (match[2] is not None)
         if depth > MAX_DEPTH:
             raise ValueError(f"the schema has more than {MAX_DEPTH} nested objects and arrays")
-    return json.loads(text)
+    return parsed_json(text)
 
 
 def canonical(text: str) -> str:
