@@ -110,6 +110,37 @@ def assert_accessible(browser: Browser, what: str) -> None:
     assert wide <= 0, f"{what} is {wide} pixels too wide"
 
 
+BREAKS = """
+const breaks = [];
+for (const name of document.querySelectorAll("[data-config]")) {
+  const walker = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);
+  let before = null;
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    for (let at = 0; at < node.length; at += 1) {
+      const range = document.createRange();
+      range.setStart(node, at);
+      range.setEnd(node, at + 1);
+      const top = range.getBoundingClientRect().top;
+      if (before && before.top < top) breaks.push([name.textContent, before.character]);
+      before = { top, character: node.data[at] };
+    }
+  }
+}
+return breaks;
+"""
+"""Returns, for each line break in the name of a config, the name and the character before the break."""
+
+
+@pytest.mark.parametrize("page", ["configs?kind=topic&name=orders", "configs?kind=broker&name=1"])
+def test_config_names_break_after_dots_on_a_narrow_screen(shown: Browser, page: str) -> None:
+    shown.look(width=NARROW)
+    shown.show(page)
+    shown.wait("document.querySelectorAll('[data-config]').length > 10")
+    breaks = shown.script(BREAKS)
+    assert len(breaks) > 10
+    assert [name for name, character in breaks if character != "."] == []
+
+
 @LOOKS
 def test_console_pages_break_no_serious_accessibility_rule(shown: Browser, width: int, is_dark: bool) -> None:
     shown.look(width=width, is_dark=is_dark)

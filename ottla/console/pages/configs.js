@@ -1,4 +1,4 @@
-import { duration, el, isWide, link, size, table } from "./dom.js";
+import { dotted, duration, el, isWide, link, size, table } from "./dom.js";
 import { DAY_MS, act } from "./actions.js";
 
 const TYPES = { int: "a whole number", long: "a whole number", short: "a whole number", double: "a number", string: "a text", list: "a list, separated by commas" };
@@ -28,7 +28,7 @@ export const configs = {
       kind === "broker" && name ? el("p", {}, link("dynamic configs of all brokers", "configs", { kind, name: "" })) : null,
       rows.length === 0 ? el("p", { class: "note" }, "no configs are set") : table(["config", "value", "default", "set by", "", "documentation"], shown.map((row) => ({
         kind: row.is_own ? "ongoing" : null,
-        cells: [el("code", { "data-config": row.name }, row.name), value(row, row.value), defaultOf(kind, row),
+        cells: [el("code", { "data-config": row.name }, dotted(row.name)), value(row, row.value), defaultOf(kind, row),
           SOURCES[row.source] ?? row.source, edits(kind, name, row), el("details", { class: "more note doc", open: isWide() }, el("summary", {}, "documentation"), plain(row.documentation))],
       })), "wide"),
       kind === "broker" && !name ? act("set another config", set(kind, name, null)) : null,

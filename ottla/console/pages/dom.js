@@ -46,8 +46,12 @@ export function size(bytes) {
 export const isWide = () => matchMedia("(min-width: 641px)").matches;
 
 // Creates a link to a page of the console. The page is in the fragment, which does not reach a server's log.
+// Returns the children that show a name, which may break after its dots, as in retention.ms. Otherwise a narrow column would break it
+// inside a word.
+export const dotted = (name) => name.split(/(?<=\.)/).flatMap((part, index) => (index ? [el("wbr"), part] : [part]));
+
 export const link = (text, page, parameters = {}, kind = null) =>
-  el("a", { href: `#${page}?${new URLSearchParams(parameters)}`, class: kind }, text);
+  el("a", { href: `#${page}?${new URLSearchParams(parameters)}`, class: kind }, typeof text === "string" ? dotted(text) : text);
 
 export function table(columns, rows, kind = null) {
   const cell = (value) => el("td", typeof value === "number" ? { class: "number" } : {}, typeof value === "number" ? number(value) : value);
