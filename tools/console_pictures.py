@@ -7,6 +7,7 @@ wide and on a narrow screen, unless ``--theme`` or ``--width`` names one.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from PIL import Image
 
 from ottla import Broker
+from ottla.client.schema_registry.registry_admin import RegistryAdmin, level_change, subject_deletion
+from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, Registry, RegistryClient, SchemaReference
 from tools.browser import HEIGHT, WIDTH, Browser, Unavailable
 
 ROOT: Final = Path(__file__).parent.parent
@@ -27,6 +30,7 @@ PICTURES: Final = {
     "messages": "messages?topic=orders&partition=0&isolation=all",
     "group": "group?name=billing",
     "transaction": "transaction?id=checkout-1",
+    "subject": "subject?name=orders-value",
     "steering": "steering",
 }
 """The page for each picture of docs/console.md."""
@@ -36,8 +40,16 @@ OTHERS: Final = {
     "groups": "groups",
     "transactions": "transactions",
     "configs": "configs?kind=topic&name=orders",
+    "schemas": "schemas",
 }
 """The pages without a picture in docs/console.md."""
+DIALOGS: Final = {"action": ("topic?name=orders", "delete-records", ".preview tbody tr")}
+"""The page of a dialog, its action, and an element that it has once it shows the preview."""
+OTHER_DIALOGS: Final = {
+    "refused": ("subject?name=address", "delete-subject", ".wrong:not(:empty)"),
+    "registration": ("subject?name=orders-value", "register-schema", ".wrong:not(:empty)"),
+}
+"""The dialogs without a picture in docs/console.md."""
 THEMES: Final = ("light", "dark")
 NARROW: Final = 390
 NARROW_HEIGHT: Final = 844
@@ -104,6 +116,28 @@ def play(broker: Broker) -> list[object]:
     return [worker, consumer, first, second]
 
 
+def register(broker: Broker) -> None:
+    """Register schemas of the three types, of which one refers to another, and delete a subject softly."""
+    address = {"type": "record", "name": "Address", "namespace": "shop", "fields": [_field("street"), _field("city")]}
+    order = {"type": "record", "name": "Order", "namespace": "shop", "doc": "An order of the shop."}
+    fields = [_field("id", "long"), _field("customer"), _field("cents", "long"), _field("address", "shop.Address")]
+    client = RegistryClient(Registry(broker.schema_registry_url))
+    client.register("address", json.dumps(address))
+    refers = [SchemaReference(name="shop.Address", subject="address", version=1)]
+    for later in ([], [{**_field("coupon", ["null", "string"]), "default": None}]):
+        client.register("orders-value", json.dumps({**order, "fields": [*fields, *later]}), AVRO, refers)
+    client.register("payments-value", 'syntax = "proto3";\nmessage Payment { int64 order = 1; int64 cents = 2; }\n', PROTOBUF)
+    client.register("customers-value", json.dumps({"type": "object", "properties": {"name": {"type": "string"}}}), JSON)
+    client.register("carts-value", json.dumps("string"))
+    admin = RegistryAdmin(client)
+    admin.change(level_change("orders-value", "FULL"))
+    admin.change(subject_deletion("carts-value", is_permanent=False))
+
+
+def _field(name: str, kind: object = "string") -> dict[str, object]:
+    return {"name": name, "type": kind}
+
+
 def smaller(file: Path) -> None:
     """Convert a picture to a palette, which reduces the file to a third."""
     with Image.open(file) as picture:
@@ -118,17 +152,18 @@ def take(browser: Browser, file: Path) -> None:
     print(f"{file}: {file.stat().st_size:,} bytes")
 
 
-def take_all(browser: Browser, pages: dict[str, str], begin: str) -> None:
-    """Take the pictures of ``pages``, and of the dialog that deletes records. ``begin`` is the beginning of the files' paths."""
+def take_all(browser: Browser, pages: dict[str, str], dialogs: dict[str, tuple[str, str, str]], begin: str) -> None:
+    """Take the pictures of ``pages`` and ``dialogs``. ``begin`` is the beginning of the files' paths."""
     for name, page in pages.items():
         browser.show(page)
         take(browser, Path(f"{begin}{name}.png"))
-    browser.show("topic?name=orders")
-    browser.click("[data-act=delete-records]")
-    browser.wait("document.querySelector('#act .preview tbody tr')")
-    take(browser, Path(f"{begin}action.png"))
-    browser.press("ESCAPE")
-    browser.wait("!document.querySelector('dialog')")
+    for name, (page, action, shown) in dialogs.items():
+        browser.show(page)
+        browser.click(f"[data-act={action}]")
+        browser.wait(f"document.querySelector('#act {shown}')")
+        take(browser, Path(f"{begin}{name}.png"))
+        browser.press("ESCAPE")
+        browser.wait("!document.querySelector('dialog')")
 
 
 def arguments() -> argparse.Namespace:
@@ -149,17 +184,18 @@ def main() -> int:
     except Unavailable as missing:
         print(f"console_pictures: {missing}", file=sys.stderr)
         return 1
-    with browser, Broker(settings={"ottla.console": True}) as broker:
+    with browser, Broker(schema_registry=True, settings={"ottla.console": True}) as broker:
         actors = play(broker)
+        register(broker)
         browser.enter(broker.ready["console"])
         if given.to is None:
-            take_all(browser, PICTURES, f"{ROOT}/docs/console-")
+            take_all(browser, PICTURES, DIALOGS, f"{ROOT}/docs/console-")
         else:
             given.to.mkdir(parents=True, exist_ok=True)
             for theme in [given.theme] if given.theme else THEMES:
                 for width in [given.width] if given.width else (WIDTH, NARROW):
                     browser.look(width=width, height=HEIGHT if width > NARROW else NARROW_HEIGHT, is_dark=theme == "dark")
-                    take_all(browser, PICTURES | OTHERS, f"{given.to}/{theme}-{width}-")
+                    take_all(browser, PICTURES | OTHERS, DIALOGS | OTHER_DIALOGS, f"{given.to}/{theme}-{width}-")
         del actors
     return 0
 

@@ -30,12 +30,13 @@ function open(action) {
   const preview = el("div", { class: "preview", tabindex: 0, role: "region", "aria-label": "what will change" });
   const code = el("code", {});
   const shown = el("div", { class: "command" }, code, el("button", { type: "button", onclick: () => copy(code) }, "copy"));
+  const equivalent = el("div", { hidden: true }, el("span", { class: "note" }, "equivalent command"), shown);
   const confirm = el("button", { class: action.isDanger ? "danger" : "strong", disabled: true }, action.confirm ?? action.title);
   const cancel = el("button", { type: "button", onclick: () => dialog.close() }, "cancel");
   const rows = [...inputs].map(([field, made]) => el("div", { class: "field" }, el("label", { for: made.id }, field.label), el("div", {}, made, suggestions(field), hint(field))));
   const form = el("form", { onsubmit: submit, oninput: changed },
     el("h2", { id: "act-title" }, action.title), rows, refused, warning, preview,
-    el("div", {}, el("span", { class: "note" }, "equivalent command"), shown), el("div", { class: "acts" }, checking, cancel, confirm));
+    equivalent, el("div", { class: "acts" }, checking, cancel, confirm));
   const dialog = el("dialog", { "aria-labelledby": "act-title", id: "act", onclose: closed }, form);
   const opener = nameOf(document.activeElement);
   let asked = 0;
@@ -96,6 +97,7 @@ function open(action) {
       effects.more_rows ? `and ${effects.more_rows} more` : "");
     preview.style.display = effects.rows.length ? "" : "none";
     code.textContent = effects.command;
+    equivalent.hidden = !effects.command;
   }
 
   async function submit(event) {

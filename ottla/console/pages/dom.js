@@ -45,11 +45,11 @@ export function size(bytes) {
 // Returns whether the screen is wide enough to show the parts of class `more` at once. The style sheets have the same limit.
 export const isWide = () => matchMedia("(min-width: 641px)").matches;
 
-// Creates a link to a page of the console. The page is in the fragment, which does not reach a server's log.
-// Returns the children that show a name, which may break after its dots, as in retention.ms. Otherwise a narrow column would break it
-// inside a word.
-export const dotted = (name) => name.split(/(?<=\.)/).flatMap((part, index) => (index ? [el("wbr"), part] : [part]));
+// Returns the children that show a name, which may break after dots, hyphens and underscores, as in retention.ms. Otherwise a narrow
+// column would break it inside a word.
+export const dotted = (name) => name.split(/(?<=[._-])/).flatMap((part, index) => (index ? [el("wbr"), part] : [part]));
 
+// Creates a link to a page of the console. The page is in the fragment, which does not reach a server's log.
 export const link = (text, page, parameters = {}, kind = null) =>
   el("a", { href: `#${page}?${new URLSearchParams(parameters)}`, class: kind }, typeof text === "string" ? dotted(text) : text);
 
