@@ -32,7 +32,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Turns:
+class CompilationQueue:
     """Lets one thread at a time through, the one with the smallest size first. At most ``max_waiting`` threads wait, each at most
     ``wait_s``."""
 
@@ -123,8 +123,8 @@ _ParsedKey = tuple[str, str, tuple[NamedText, ...]]
 class Compilations:
     """The compilers of one registry. Threads share an instance."""
 
-    def __init__(self, turns: Turns | None = None) -> None:
-        self._turns = turns or Turns()
+    def __init__(self, turns: CompilationQueue | None = None) -> None:
+        self._turns = turns or CompilationQueue()
         self._parsed: SizedCache[_ParsedKey, Parsed] = SizedCache(MAX_CACHED_BYTES)
         self._identities: SizedCache[SchemaText, bytes] = SizedCache(MAX_CACHED_BYTES)
 

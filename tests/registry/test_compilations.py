@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
-from ottla.registry.compilations import Compilations, SizedCache, Turns
+from ottla.registry.compilations import CompilationQueue, Compilations, SizedCache
 from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats import types
 from ottla.registry.schema_text import JSON, SchemaText
@@ -22,10 +23,17 @@ def started(run: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-class Queue:
+def wait_until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < end_s
+        threading.Event().wait(0.001)
+
+
+class WaitingThreads:
     """Threads that wait for a turn. ``order`` has the sizes of those that got it."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: CompilationQueue) -> None:
         self.turns = turns
         self.order: list[int] = []
         self.threads: list[threading.Thread] = []
@@ -39,15 +47,14 @@ class Queue:
 
         before = self.turns.waiting
         self.threads.append(started(run))
-        while self.turns.waiting == before:
-            threading.Event().wait(0.001)
+        wait_until(lambda: self.turns.waiting == before + 1)
 
     def join(self) -> None:
         for thread in self.threads:
             thread.join(TIMEOUT_S)
 
 
-def refused(turns: Turns, size: int = 1) -> RegistryError:
+def refused(turns: CompilationQueue, size: int = 1) -> RegistryError:
     with pytest.raises(RegistryError) as caught, turns.turn(size):
         pass
     assert "\n" not in str(caught.value)
@@ -55,7 +62,7 @@ def refused(turns: Turns, size: int = 1) -> RegistryError:
 
 
 def test_smallest_waiting_schema_is_compiled_next() -> None:
-    queue = Queue(Turns())
+    queue = WaitingThreads(CompilationQueue())
     with queue.turns.turn(1):
         for size in (700, 30, 500, 30):
             queue.add(size)
@@ -67,7 +74,7 @@ def test_smallest_waiting_schema_is_compiled_next() -> None:
 
 
 def test_schemas_beyond_the_maximum_are_refused_until_one_is_compiled() -> None:
-    queue = Queue(Turns(max_waiting=2))
+    queue = WaitingThreads(CompilationQueue(max_waiting=2))
     with queue.turns.turn(1):
         queue.add(5)
         queue.add(6)
@@ -80,7 +87,7 @@ def test_schemas_beyond_the_maximum_are_refused_until_one_is_compiled() -> None:
 
 
 def test_schema_that_has_waited_too_long_is_refused() -> None:
-    turns = Turns(wait_s=0.01)
+    turns = CompilationQueue(wait_s=0.01)
     with turns.turn(1):
         assert "the schema was not compiled within 0.01 s" in str(refused(turns))
         assert turns.waiting == 0
@@ -89,7 +96,7 @@ def test_schema_that_has_waited_too_long_is_refused() -> None:
 
 
 def test_error_of_a_compiler_ends_the_turn() -> None:
-    compilations = Compilations(Turns(wait_s=0.01))
+    compilations = Compilations(CompilationQueue(wait_s=0.01))
     for _ in range(2):
         with pytest.raises(RegistryError, match="Invalid schema of type JSON"):
             compilations.parse(JSON, "{", ())
@@ -98,20 +105,19 @@ def test_error_of_a_compiler_ends_the_turn() -> None:
 
 def test_same_schema_is_compiled_once_for_threads_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     original, parsed = types.parse, []
-    turns = Turns()
+    turns = CompilationQueue()
     compilations = Compilations(turns)
     monkeypatch.setattr(types, "parse", lambda kind, text, references: parsed.append(text) or original(kind, text, references))
     with turns.turn(1):
         threads = [started(lambda: compilations.parse(JSON, '{"title": "a"}', ()) and None) for _ in range(5)]
-        while turns.waiting < 5:
-            threading.Event().wait(0.001)
+        wait_until(lambda: turns.waiting == 5)
     for thread in threads:
         thread.join(TIMEOUT_S)
     assert parsed == ['{"title": "a"}']
 
 
 def test_cached_schema_waits_for_no_turn() -> None:
-    turns = Turns(wait_s=0.01)
+    turns = CompilationQueue(wait_s=0.01)
     compilations = Compilations(turns)
     text = json.dumps({"title": "a"})
     schema = SchemaText(kind=JSON, text=text)
