@@ -45,6 +45,8 @@ class ClientView:
     def __init__(self, client: Callable[[], KafkaClient], kept: KeptReads) -> None:
         self._client = client
         self._kept = kept
+        self._transactions: dict[str, transactions.TransactionListing] = {}
+        """The transactional ids that `transactions` has listed, with their coordinators."""
 
     @property
     def _brokers(self) -> BrokerConnections:
@@ -241,6 +243,7 @@ class ClientView:
             listed = transactions.list_transactions(self._brokers, silent=silent)
         except KafkaAnswered as error:
             listed, silent = [], [error]
+        self._transactions = {one.transactional_id: one for one in listed}
         rows = [
             TransactionListing(
                 transactional_id=one.transactional_id, state=one.state, is_open=one.state in transactions.OPEN_STATES
@@ -250,8 +253,8 @@ class ClientView:
         return Listed(rows=rows, missing=[str(error) for error in silent])
 
     def described(self, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
-        found = (self.transaction(one) for one in transactional_ids)
-        return [one for one in found if one is not None]
+        listings = [self._transactions[one] for one in transactional_ids if one in self._transactions]
+        return [transaction_description(one) for one in transactions.describe_listed(self._brokers, listings)]
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
         try:

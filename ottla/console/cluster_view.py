@@ -64,7 +64,7 @@ class ClusterView(Protocol):
     def transactions(self) -> Listed[TransactionListing]: ...
 
     def described(self, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
-        """Return the state of transactional ids. Expired ids are omitted."""
+        """Return the state of transactional ids that `transactions` has listed. Expired ids are omitted."""
         ...
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:

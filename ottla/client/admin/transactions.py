@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -158,6 +158,31 @@ def describe_if_known(brokers: BrokerConnections, transactional_id: str) -> Tran
         if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
             raise
         return None
+
+
+def describe_listed(brokers: BrokerConnections, listings: Sequence[TransactionListing]) -> list[TransactionDescription]:
+    """Describe listed transactional ids with one request to each coordinator. Ids that have expired meanwhile are omitted; an id
+    whose coordinator has moved is described with a request of its own."""
+    names: dict[int, list[str]] = {}
+    for listing in listings:
+        names.setdefault(listing.coordinator, []).append(listing.transactional_id)
+
+    def ask(node: BrokerNode, connection: BrokerConnection) -> list[Any]:
+        if node.node_id not in names:
+            return []
+        request = DescribeTransactionsRequest(transactional_ids=names[node.node_id])
+        answered: list[Any] = brokers.ask(connection, request).transaction_states
+        return answered
+
+    answers = {one.transactional_id: one for one in brokers.of_all("describing transactions", ask, silent=[])}
+    found: list[TransactionDescription | None] = []
+    for listing in listings:
+        answer = answers.get(listing.transactional_id)
+        if answer is not None and answer.error_code == Code.NONE:
+            found.append(_described(answer))
+        elif answer is None or answer.error_code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+            found.append(describe_if_known(brokers, listing.transactional_id))
+    return [one for one in found if one is not None]
 
 
 def open_transactions(brokers: BrokerConnections, topic: str, indexes: Iterable[int] | None = None) -> list[OpenTransaction]:

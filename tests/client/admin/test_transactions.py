@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from ottla.client.admin import transactions
@@ -52,6 +53,32 @@ def described(code: int = 0, state: str = "Ongoing", start_ms: int = 5, partitio
         topics=[TopicData(topic="t", partitions=[partition])],
     )
     return DescribeTransactionsResponse(transaction_states=[known])
+
+
+def test_listed_transactional_ids_are_described_with_one_request_to_each_coordinator() -> None:
+    answered = [described().transaction_states[0] for _ in range(3)]
+    codes = (Code.NONE, Code.TRANSACTIONAL_ID_NOT_FOUND, Code.NONE)
+    states = [
+        msgspec.structs.replace(state, transactional_id=name, error_code=code)
+        for state, name, code in zip(answered, "abc", codes, strict=True)
+    ]
+    scripted = broker(DescribeTransactions=[DescribeTransactionsResponse(transaction_states=states)])
+    listings = [listing(name) for name in "abc"]
+    found = transactions.describe_listed(ScriptedCluster(kafka=scripted).brokers(), listings)
+    assert [one.transactional_id for one in found] == ["a", "c"]
+    assert scripted.names().count("DescribeTransactions") == 1
+
+
+def test_listed_transactional_id_whose_coordinator_moved_is_described_alone() -> None:
+    moved = described(Code.NOT_COORDINATOR)
+    scripted = broker(DescribeTransactions=[moved, described()])
+    found = transactions.describe_listed(ScriptedCluster(kafka=scripted).brokers(), [listing("x")])
+    assert [(one.transactional_id, one.producer_id) for one in found] == [("x", 7)]
+    assert scripted.names()[-2:] == ["FindCoordinator", "DescribeTransactions"]
+
+
+def listing(name: str) -> transactions.TransactionListing:
+    return transactions.TransactionListing(transactional_id=name, coordinator=1, producer_id=7, state="Ongoing")
 
 
 def broker(**answers: Any) -> ScriptedBroker:
