@@ -1,6 +1,7 @@
 """The exactly-once sink: Spark's tasks write each micro-batch in one transaction, which the driver begins and ends.
 
 - `arranging`: `arranged`, which brings all rows of a partition to one task, for ``format("ottla")``.
+- `arrow_batches`: limits how many rows Spark sends to a Python worker at once.
 - `arrow_results`: collects rows in Arrow format in the driver, up to a limit.
 - `attempts`: checks that Spark ran the tasks of a batch only once.
 - `batch_sender`: sends the batches of a shared transaction to the leaders of their partitions.
@@ -16,6 +17,7 @@
 - `mark_topic`: chooses the topic whose committed offset has the progress record as metadata.
 - `metrics`: reports and counts of a sink.
 - `options`: parses the sink's options.
+- `overriding`: overrides a setting of Spark for the jobs of a block.
 - `producer_options`: options of Kafka's producer that the sink does not need.
 - `progress_listener`: combines Spark's progress of a batch with the sink's report.
 - `row_writing`: writes the rows of one frame as part of a transaction.

@@ -8,11 +8,11 @@ number of the stage. So the driver checks the stages before it commits the batch
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
+
+from ottla.spark.sink.overriding import Overriding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,9 +21,8 @@ TIMEOUT_S: Final = 20.0
 """Timeout, in seconds, for Spark's status of a stage, which arrives shortly after the end of the stage (LiveListenerBus)."""
 _PAUSE_S: Final = 0.002
 _SPECULATION: Final = "spark.speculation"
-_disabling = threading.Lock()
-_disabled: Counter[str] = Counter()
-"""Number of open `without_copies` blocks by application id, because several sinks may write at the same time."""
+_DISABLED: Final = "false"
+_overriding = Overriding()
 
 
 @contextlib.contextmanager
@@ -36,28 +35,16 @@ def without_copies(spark: SparkSession) -> Iterator[None]:
     """
     context: Any = spark.sparkContext
     # SparkContext.getConf would return a copy, in which a change has no effect.
-    settings, application = context._jsc.sc().conf(), str(context.applicationId)
-    with _disabling:
-        is_enabled = bool(_disabled[application]) or str(settings.get(_SPECULATION, "false")).lower() == "true"
-        if is_enabled:
-            settings.set(_SPECULATION, "false")
-            _disabled[application] += 1
-    try:
+    settings = context._jsc.sc().conf()
+
+    def put(value: str) -> None:
+        settings.set(_SPECULATION, value)
+
+    def get() -> str:
+        return str(settings.get(_SPECULATION, _DISABLED))
+
+    with _overriding.block(str(context.applicationId), get, put, lambda _: _DISABLED):
         yield
-    finally:
-        if is_enabled:
-            _enable_again(settings, application)
-
-
-def _enable_again(settings: Any, application: str) -> None:
-    from py4j.protocol import Py4JError
-
-    with _disabling:
-        _disabled[application] -= 1
-        if not _disabled[application]:
-            # The JVM may have exited, in which case the block has already raised an error that says so.
-            with contextlib.suppress(Py4JError, OSError):
-                settings.set(_SPECULATION, "true")
 
 
 def check_attempts(spark: SparkSession, stages: Iterable[int]) -> None:

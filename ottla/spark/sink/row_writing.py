@@ -18,6 +18,7 @@ from ottla.spark.errors import TASK_FAILED, MustAbort, PipelineError, label_of, 
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.rows.encoding import NULL_HEADER
 from ottla.spark.rows.rows import WRITTEN, Outgoing, written_type
+from ottla.spark.sink.arrow_batches import ArrowBatches
 from ottla.spark.sink.attempts import check_attempts, without_copies
 from ottla.spark.sink.driver import DriverTransaction, Row
 from ottla.spark.sink.exactly_once import BatchTransaction
@@ -51,6 +52,7 @@ class RowWriter:
         self._outgoing = Outgoing(options.topic)
         self._small_outgoing = Outgoing(options.topic, GATHERED)
         self.small_batches = SmallBatches()
+        self._arrow_batches = ArrowBatches()
         self._batch_bytes: dict[str, int] = {}
         """Maximum batch size, in bytes, of topics that accept only small batches."""
 
@@ -115,14 +117,17 @@ class RowWriter:
         """Write rows with chosen partitions, and return what each task has written to each partition."""
         options = self._options
         write = _write(options.connecting, producer, options.compression, self._batch_bytes, sequences)
-        with _own_errors(producer), without_copies(rows.sparkSession):
+        session = rows.sparkSession
+        with _own_errors(producer), without_copies(session), self._arrow_batches.limited(session):
             written = rows.mapInArrow(write, written_type()).collect()
         errors = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
         # Raise a final error first, because errors of other tasks may be retriable or a consequence of the final error.
         for failure in sorted(filter(None, errors), key=lambda error: isinstance(error, MustAbort)):
             raise failure
-        check_attempts(rows.sparkSession, {r.stage for r in written})
-        return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        check_attempts(session, {r.stage for r in written})
+        parts = [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        self._arrow_batches.note(parts)
+        return parts
 
 
 @contextlib.contextmanager

@@ -193,11 +193,13 @@ class SequenceServer:
                 client.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
-        while not self._is_closed:
+        while True:
             try:
                 client, _ = self._listener.accept()
             except OSError:
-                # The server is closing, or the process has too many open files.
+                if self._is_closed:
+                    return
+                # The process has too many open files.
                 time.sleep(RETRY_S)
                 continue
             self._connected.add(client)
