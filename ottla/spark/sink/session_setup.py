@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_PACKAGES = ("client", "pipeline", "protocol", "security", "spark", "storage")
-TASK_MODULES = ("__init__.py", "addresses.py", "arguments.py", "invariants.py")
+TASK_MODULES = ("__init__.py", "addresses.py", "arguments.py", "invariants.py", "random_tokens.py")
 """The modules that tasks import. They are sent to executors, which then need only the package's dependencies."""
 _ARCHIVE = "ottla_package.zip"
 

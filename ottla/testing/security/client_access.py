@@ -24,7 +24,7 @@ class DelegationToken:
     """The end of the token on the broker's clock, in ms since 1970."""
 
 
-class Secured(Protocol):
+class HandleSecurity(Protocol):
     """The security of a handle (`broker_security.BrokerSecurity`)."""
 
     def client_config(
@@ -57,7 +57,7 @@ class Handle(Protocol):
     def bootstrap(self) -> str: ...
 
     @property
-    def _security(self) -> Secured: ...
+    def _security(self) -> HandleSecurity: ...
 
     @property
     def _questions(self) -> Queries: ...
