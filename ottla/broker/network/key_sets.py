@@ -21,7 +21,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.loop.env import Env, Timer
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.client.security.http_deadline import Deadline
+from ottla.client.security.http_deadline import ExchangeDeadline
 from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 
 TIMEOUT_S = 10.0
@@ -171,7 +171,7 @@ def _described(error: BaseException | None) -> str:
 
 def _read(url: str, monotonic_ms: Callable[[], float]) -> bytes:
     too_late = f"the document did not arrive within {TIMEOUT_S:.0f} s"
-    opener = Deadline(TIMEOUT_S, lambda: monotonic_ms() / 1_000).opener()
+    opener = ExchangeDeadline(TIMEOUT_S, lambda: monotonic_ms() / 1_000).opener()
     try:
         with opener.open(url, timeout=TIMEOUT_S) as response:
             data: bytes = response.read(MAX_BYTES + 1)

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from ottla.client.errors import ClientError
-from ottla.client.security.http_deadline import Deadline
+from ottla.client.security.http_deadline import ExchangeDeadline
 
 TIMEOUT_S: Final = 10.0
 """Timeout, in seconds, for a whole exchange."""
@@ -69,7 +69,7 @@ def ask(
     begin with ``who``."""
     request = urllib.request.Request(url, body, dict(headers), method=method)
     try:
-        with Deadline(timeout_s, now_s).opener(_Staying).open(request, timeout=timeout_s) as answer:
+        with ExchangeDeadline(timeout_s, now_s).opener(_Staying).open(request, timeout=timeout_s) as answer:
             read = _read(answer, MAX_ANSWER_BYTES)
             if len(read) > MAX_ANSWER_BYTES:
                 raise ClientError(f"{who} returned more than {MAX_ANSWER_BYTES:,} bytes")

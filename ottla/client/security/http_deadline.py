@@ -17,7 +17,7 @@ from typing import Any, Final
 TOO_LONG: Final = "the response takes too long"
 
 
-class Deadline:
+class ExchangeDeadline:
     """The time until which an exchange must be complete, on the clock ``now_s`` in seconds."""
 
     def __init__(self, timeout_s: float, now_s: Callable[[], float]) -> None:
@@ -63,7 +63,7 @@ class Deadline:
 class _Readable:
     """The part of a socket that `HTTPResponse` uses."""
 
-    def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
+    def __init__(self, connected: socket.socket, deadline: ExchangeDeadline) -> None:
         self._connected, self._deadline = connected, deadline
 
     def makefile(self, mode: str) -> io.BufferedReader:
@@ -73,7 +73,7 @@ class _Readable:
 class _LimitedReads(io.RawIOBase):
     """Reads from a socket until the deadline."""
 
-    def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
+    def __init__(self, connected: socket.socket, deadline: ExchangeDeadline) -> None:
         # This file keeps the socket open after the connection has closed it.
         self._connected, self._raw, self._deadline = connected, connected.makefile("rb", buffering=0), deadline
 
@@ -93,7 +93,7 @@ class _LimitedReads(io.RawIOBase):
 
 
 class _Http(urllib.request.HTTPHandler):
-    def __init__(self, deadline: Deadline) -> None:
+    def __init__(self, deadline: ExchangeDeadline) -> None:
         super().__init__()
         self._deadline = deadline
 
@@ -102,7 +102,7 @@ class _Http(urllib.request.HTTPHandler):
 
 
 class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, deadline: Deadline) -> None:
+    def __init__(self, deadline: ExchangeDeadline) -> None:
         # The constructor of HTTPSHandler would load the certificates of all authorities, also for a URL without TLS.
         urllib.request.AbstractHTTPHandler.__init__(self)
         self._deadline = deadline

@@ -50,7 +50,7 @@ class Queries(Protocol):
     def cluster(self) -> KafkaClient: ...
 
 
-class Handle(Protocol):
+class SecuredHandle(Protocol):
     """`ottla.Broker` or `ottla.Cluster`."""
 
     @property
@@ -64,7 +64,7 @@ class Handle(Protocol):
 
 
 def client_config(
-    self: Handle,
+    self: SecuredHandle,
     client: str,
     user: str | None = None,
     *,
@@ -84,14 +84,14 @@ def client_config(
 
 
 def client_properties(
-    self: Handle, user: str | None = None, *, mechanism: str | None = None, token: DelegationToken | None = None
+    self: SecuredHandle, user: str | None = None, *, mechanism: str | None = None, token: DelegationToken | None = None
 ) -> Path:
     """Write the ``java`` settings to a file for Kafka's tools and ``ottla --command-config``. Only this user can read the file,
     which exists as long as the broker's directory. Raises ValueError."""
     return self._security.client_properties(self.bootstrap, user, mechanism, token)
 
 
-def delegation_token(self: Handle, user: str) -> DelegationToken:
+def delegation_token(self: SecuredHandle, user: str) -> DelegationToken:
     """Create a delegation token of a user (KIP-48) for `client_config` and `client_properties`. All brokers know the token when
     this method returns. It expires after ``delegation.token.expiry.time.ms`` (a day) of the broker's clock. Raises ValueError
     without SASL and for an unknown user, and `ottla.client.ClientError`."""

@@ -11,7 +11,7 @@ from urllib.error import URLError
 import pytest
 import trustme
 
-from ottla.client.security.http_deadline import TOO_LONG, Deadline
+from ottla.client.security.http_deadline import TOO_LONG, ExchangeDeadline
 from tests.client.security.listener import listening
 
 pytestmark = pytest.mark.wire
@@ -45,7 +45,7 @@ def dripping(clock: list[float], data: bytes) -> Callable[[socket.socket], None]
 @pytest.mark.parametrize("data", [b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nserver: x", OK[:-1], b"HTTP/1.1 100 Continue\r\n\r\n"])
 def test_response_that_arrives_in_single_bytes_is_given_up_at_the_deadline(data: bytes) -> None:
     clock = [0.0]
-    opener = Deadline(1_000, lambda: clock[0]).opener()
+    opener = ExchangeDeadline(1_000, lambda: clock[0]).opener()
     with listening(dripping(clock, data)) as (host, port), pytest.raises((TimeoutError, URLError), match=TOO_LONG):
         opener.open(f"http://{host}:{port}/", timeout=1_000).read()
 
@@ -61,14 +61,14 @@ def test_redirects_share_the_deadline() -> None:
         connection.sendall(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nConnection: close\r\nLocation: " + to + b"\r\n\r\n")
 
     with listening(serve) as (host, port), pytest.raises((TimeoutError, URLError), match=TOO_LONG):
-        Deadline(5, lambda: clock[0]).opener().open(f"http://{host}:{port}/", timeout=5)
+        ExchangeDeadline(5, lambda: clock[0]).opener().open(f"http://{host}:{port}/", timeout=5)
     assert next(requests) <= 6
 
 
 def test_tls_handshake_ends_at_the_deadline() -> None:
     """The server accepts the connection, and never answers the ClientHello."""
     with listening(drained) as (host, port), pytest.raises(URLError, match="timed out"):
-        Deadline(0.2, iter([0.0] * 100).__next__).opener().open(f"https://{host}:{port}/", timeout=10)
+        ExchangeDeadline(0.2, iter([0.0] * 100).__next__).opener().open(f"https://{host}:{port}/", timeout=10)
 
 
 def test_response_in_time_is_read_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_response_in_time_is_read_over_tls(monkeypatch: pytest.MonkeyPatch) -> N
 
     with authority.cert_pem.tempfile() as trusted, listening(serve, context) as (host, port):
         monkeypatch.setenv("SSL_CERT_FILE", trusted)
-        with Deadline(10, lambda: 0.0).opener().open(f"https://{host}:{port}/", timeout=10) as response:
+        with ExchangeDeadline(10, lambda: 0.0).opener().open(f"https://{host}:{port}/", timeout=10) as response:
             assert response.read() == b"{}"
 
 
@@ -89,4 +89,4 @@ def test_host_without_a_server_is_refused_like_by_urllib() -> None:
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(URLError, match="refused"):
-        Deadline(10, lambda: 0.0).opener().open(f"http://localhost:{port}/", timeout=10)
+        ExchangeDeadline(10, lambda: 0.0).opener().open(f"http://localhost:{port}/", timeout=10)
