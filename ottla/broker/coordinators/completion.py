@@ -139,19 +139,11 @@ class Completions:
             await sleep(self._env, RETRY_MS)
             self.delayed -= 1
 
-    def has_ended(self, transactional_id: str) -> bool:
-        """Whether `once_ended` returns at once: in a single broker with ``ottla.durability=process`` that is sending no marker."""
-        barrier = self._barrier
-        return barrier.never_waits and not barrier.is_replicated and not self._markers.is_sending(transactional_id)
+    async def once_markers_written(self, transactional_id: str) -> bool:
+        """Wait until the markers of a decided transaction are written and durable, at most `MARKERS_AWAITED_MS`.
 
-    async def once_ended(self, partition_log: Log, transactional_id: str) -> bool:
-        """Wait until the outcome of a transaction is certain, and its markers are written and durable.
-
-        So the client's next request finds the transaction completed, unless the markers take longer than `MARKERS_AWAITED_MS`.
-        Returns False if the decision may be lost.
+        So the client's next request usually finds the transaction completed. Returns False if the writes may be lost.
         """
-        if not await self._barrier.once_committed(partition_log, partition_log.log_end_offset):
-            return False
         if self._markers.is_sending(transactional_id):
             wakeup = Wakeup(self._env, MARKERS_AWAITED_MS)
             self._markers.when_sent(transactional_id, wakeup.wake)

@@ -32,6 +32,7 @@ from ottla.protocol.java_hash import partition_for
 from ottla.protocol.steps import next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2
+from ottla.storage.log import Log
 
 RETRY_MS = 1_000
 IDS_AT_ONCE = 1_000
@@ -257,34 +258,59 @@ class Transactions:
     async def end(
         self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int
     ) -> ProducerIdAndEpoch:
-        """Commit or abort a transaction; returns the producer id and epoch for the client's next transaction.
+        """Commit or abort a transaction, and wait for its markers (`Completions.once_markers_written`).
 
-        Raises the errors of `TransactionShard.end_txn`.
+        Returns the producer id and epoch for the client's next transaction. Raises the errors of `TransactionShard.end_txn`, once
+        the state that they reveal is committed and durable. Raises NOT_COORDINATOR if this state, or the decision, may be lost, for
+        example because another broker leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
         """
+        try:
+            following, decided_on = await self._decide(transactional_id, identity, commit=commit, client_version=client_version)
+        except KafkaError as error:
+            if not await self._is_state_kept(transactional_id):
+                raise KafkaError(Code.NOT_COORDINATOR) from error
+            raise
+        # The effect SendMarkers of the decision has started `Completions._complete`, which waits for the barrier as well.
+        if not await self._barrier.once_committed(decided_on, decided_on.log_end_offset):
+            raise KafkaError(Code.NOT_COORDINATOR)
+        if not await self._completions.once_markers_written(transactional_id):
+            raise KafkaError(Code.NOT_COORDINATOR)
+        return following
+
+    async def _decide(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int
+    ) -> tuple[ProducerIdAndEpoch, Log]:
+        """Log the decision; returns the identity for the next transaction, and the coordinator's log."""
         while True:
+            shard, runtime = self._shard(transactional_id)
+            result: Result[Ended] = shard.end_txn(
+                transactional_id,
+                identity,
+                commit=commit,
+                client_version=client_version,
+                now_ms=self._env.steady_ms(),
+                new_producer_id=self._new_producer_id,
+            )
             try:
-                return self._end(transactional_id, identity, commit=commit, client_version=client_version)
+                self._check_decision(shard, transactional_id, result, commit=commit)
             except DecisionDelayed as delayed:
                 # A test's fault delays the decision. After the fault is removed, handle the command as if it had just arrived.
                 await delayed.latch.opened()
                 if self._lifecycle.is_stopping:
                     raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None
+                continue
+            ended = runtime.execute(result)
+            if ended.refused is not Code.NONE:
+                raise KafkaError(ended.refused)
+            return ended.identity, runtime.partition.log
 
-    def _end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
-        shard, runtime = self._shard(transactional_id)
-        result: Result[Ended] = shard.end_txn(
-            transactional_id,
-            identity,
-            commit=commit,
-            client_version=client_version,
-            now_ms=self._env.steady_ms(),
-            new_producer_id=self._new_producer_id,
-        )
-        self._check_decision(shard, transactional_id, result, commit=commit)
-        answer = runtime.execute(result)
-        if answer.refused is not Code.NONE:
-            raise KafkaError(answer.refused)
-        return answer.identity
+    async def _is_state_kept(self, transactional_id: str) -> bool:
+        """Wait until the state of a transactional id is committed and durable. Returns False if the state may be lost."""
+        try:
+            partition_log = self._shard(transactional_id)[1].partition.log
+        except KafkaError:
+            return await self._barrier.once_durable()
+        return await self._barrier.once_committed(partition_log, partition_log.log_end_offset)
 
     def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
         """Apply a test's fault before a Prepare record is logged.
@@ -302,20 +328,6 @@ class Transactions:
         )
         if latch is not None:
             raise DecisionDelayed(latch)
-
-    async def once_state_committed(self, transactional_id: str) -> bool:
-        """Wait until the state of a transactional id is committed and durable. Returns False if the state may be lost."""
-        try:
-            partition_log = self._shard(transactional_id)[1].partition.log
-        except KafkaError:
-            return await self._barrier.once_durable()
-        return await self._barrier.once_committed(partition_log, partition_log.log_end_offset)
-
-    async def once_ended(self, transactional_id: str) -> bool:
-        """Wait until a transaction that `end` has decided is completed and durable (`Completions.once_ended`)."""
-        if self._completions.has_ended(transactional_id):
-            return True
-        return await self._completions.once_ended(self._shard(transactional_id)[1].partition.log, transactional_id)
 
     # periodic tasks
 

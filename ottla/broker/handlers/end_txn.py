@@ -27,9 +27,9 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    if not request.transactional_id:
+        return failed(request, context.version, Code.INVALID_REQUEST)
     try:
-        if not request.transactional_id:
-            raise KafkaError(Code.INVALID_REQUEST)
         following = await ports.transactions.end(
             request.transactional_id,
             ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
@@ -37,14 +37,7 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
             client_version=TV2 if context.version >= TV2_FROM else 0,
         )
     except KafkaError as error:
-        # The error depends on the state of the transactional id. Wait until this state is committed and durable.
-        is_certain = await ports.transactions.once_state_committed(request.transactional_id)
-        return failed(request, context.version, error.code if is_certain else Code.NOT_COORDINATOR)
-    is_certain = await ports.transactions.once_ended(request.transactional_id)
-    if not is_certain:
-        # The decision may be lost, for example because another broker leads the coordinator's partition
-        # (TransactionStateManager.appendTransactionToLog).
-        return failed(request, context.version, Code.NOT_COORDINATOR)
+        return failed(request, context.version, error.code)
     return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=following.producer_id, producer_epoch=following.epoch)
 
 

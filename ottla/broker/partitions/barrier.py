@@ -184,6 +184,8 @@ class Barrier:
     async def once_committed(self, log: Log, offset: int) -> bool:
         """Park the request until the records of ``log`` below ``offset`` are committed and durable. Returns False in the cases of
         `answer_after`."""
+        if self.group_commit is None and offset <= log.high_watermark:
+            return True
         committed: Pause[bool] = Pause(is_parked=True)
         self.answer_after(log, offset, committed.end)
         return await committed

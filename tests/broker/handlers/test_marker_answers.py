@@ -8,14 +8,11 @@ from typing import Any, cast
 import pytest
 
 from ottla.broker.handlers.delete_records import Deleting
-from ottla.broker.handlers.end_txn import handle as end_txn
 from ottla.broker.handlers.support.produce_append import UnreplicatedBatches, wait_for_replicas
 from ottla.broker.handlers.write_txn_markers import write_markers
 from ottla.broker.partitions.replication_wait import AppendedTo
-from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
-from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.produce import PartitionProduceResponse
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.steps import run
@@ -67,19 +64,3 @@ def test_delete_records_is_not_acknowledged_when_the_leader_changes_before_the_r
     world.lead(2)
     assert deleting.is_over()
     assert deleting.result.error_code == Code.NOT_LEADER_OR_FOLLOWER
-
-
-def test_end_txn_gets_not_coordinator_when_the_coordinator_loses_leadership() -> None:
-    """TransactionStateManager maps the error of DelayedProduce on a former leader to NOT_COORDINATOR."""
-
-    class Transactions:
-        async def end(self, *_: Any, **__: Any) -> ProducerIdAndEpoch:
-            return ProducerIdAndEpoch(1, 0)
-
-        async def once_ended(self, transactional_id: str) -> bool:
-            return False
-
-    ports = cast(Any, SimpleNamespace(transactions=Transactions()))
-    request = EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True)
-    response = handled(end_txn(ports, request, cast(Any, SimpleNamespace(version=5))))
-    assert response.error_code == Code.NOT_COORDINATOR

@@ -21,8 +21,8 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ottla.protocol.steps import run
 from tests.broker.peers.cluster_world import ONE, TOPIC, TWO, ClusterWorld, HeldPeer
+from tests.support.handling import Handling
 
 
 @pytest.fixture
@@ -191,14 +191,17 @@ def test_transaction_markers_for_a_broker_are_batched_during_a_request(world: Cl
         producers[name] = world.init(transactional_id=name)
     held.is_holding = True
     transactions = world.brokers[ONE].broker.transactions
+    ending: list[Handling[ProducerIdAndEpoch]] = []
     for name, producer in producers.items():
         identity = ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch)
         transactions.add_partitions(name, identity, [(TOPIC, 1)], 0)
-        run(transactions.end(name, identity, commit=True, client_version=0))
+        ending.append(Handling(transactions.end(name, identity, commit=True, client_version=0)))
+    assert not any(one.results for one in ending), "all wait for the markers"
     assert [len(message.markers) for message in held.sent] == [1]
     held.let_go()
     world.sleep(1_000)
     assert [len(message.markers) for message in held.sent] == [1, 3]
+    assert all(one.results for one in ending)
     assert all(m.state.label == "CompleteCommit" for m in transactions.shards()[0].ids.values())
 
 
