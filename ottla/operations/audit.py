@@ -133,7 +133,7 @@ class LoggedDecision(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def has_own_epoch(self) -> bool:
-        return self.metadata.client_version >= TV2
+        return self.metadata.client_transaction_version >= TV2
 
     @property
     def window(self) -> tuple[int, int]:

@@ -218,7 +218,7 @@ def test_failed_appends_of_transaction_coordinator_commands_change_nothing(seed:
                 name,
                 identity,
                 commit=commit,
-                client_version=client,
+                client_transaction_version=client,
                 now_ms=world.now_ms,
                 new_producer_id=new_id,
             ),

@@ -59,7 +59,12 @@ class TransactionWorld(ShardWorld[TransactionShard]):
 
     def end(self, who: ProducerIdAndEpoch, *, commit: bool, v5: bool = True, finish: bool = True) -> ProducerIdAndEpoch:
         result = self.shard.end_txn(
-            ID, who, commit=commit, client_version=2 if v5 else 0, now_ms=self.now_ms, new_producer_id=self.new_producer_id
+            ID,
+            who,
+            commit=commit,
+            client_transaction_version=2 if v5 else 0,
+            now_ms=self.now_ms,
+            new_producer_id=self.new_producer_id,
         )
         answer = self.run(result)
         if answer.refused:

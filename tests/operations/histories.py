@@ -306,7 +306,7 @@ class Oracle:
         owing = [
             w for w in metadata.partitions if w in self._left and self._left[w].open_epochs.get(transaction.pid, epoch) < epoch
         ]
-        return metadata.client_version == 2 and not owing
+        return metadata.client_transaction_version == 2 and not owing
 
     def _is_left(self, where: Where, offset: int | None) -> bool:
         return offset is not None and offset >= 0 and where in self._left and offset in self._left[where].offsets

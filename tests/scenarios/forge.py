@@ -45,7 +45,7 @@ def forge(world: World, words: Words) -> str:
         frozenset(world.partition(p) for p in words.options.get("partitions", "").split(",") if p),
         start_ms=now_ms if words.options["state"] != "Empty" else -1,
         update_ms=now_ms,
-        client_version=words.number("client", 2),
+        client_transaction_version=words.number("client", 2),
     )
     record = to_record(metadata, flexible=True)
     batch = build_batch([(record.key, record.value)], now_ms)

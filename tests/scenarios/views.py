@@ -319,7 +319,8 @@ def txn_log_tags(world: World, words: Words) -> str:
         return "tombstone"
     return (
         f"{m.state.label} {world.pid(m.producer_id)} e{m.producer_epoch} previous={world.pid(m.previous_producer_id)}"
-        f" next={world.pid(m.next_producer_id)} e{m.next_producer_epoch} client={m.client_version} timeout={m.timeout_ms}"
+        f" next={world.pid(m.next_producer_id)} e{m.next_producer_epoch} client={m.client_transaction_version}"
+        f" timeout={m.timeout_ms}"
     )
 
 

@@ -42,8 +42,8 @@ OWN = (
     Mutant(
         "markers are sent before the decision is synced",
         file="ottla/broker/partitions/barrier.py",
-        function="Barrier.once_certain",
-        old="await committed and await self.once_certainly_durable()",
+        function="Barrier.before_effect",
+        old="await committed and await self.durable_before_effect()",
         new="await committed",
         caught_by="",
     ),

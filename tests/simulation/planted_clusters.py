@@ -54,7 +54,7 @@ CLUSTER = [
     planted(
         "markers are sent before the decision is committed",
         BARRIER,
-        "Barrier.once_certain",
+        "Barrier.before_effect",
         "self._behind(log, offset, committed.end)",
         "committed.end(True)",
     ),

@@ -80,7 +80,7 @@ class Completions:
 
         The markers must reach the disk after the Prepare record and before the Complete record.
         """
-        if not await self._barrier.once_certain(partition_log, partition_log.log_end_offset):
+        if not await self._barrier.before_effect(partition_log, partition_log.log_end_offset):
             return
         metadata = shard.ids.get(transactional_id)
         if is_resumed and metadata is not None:
@@ -119,7 +119,7 @@ class Completions:
 
     async def _log_complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         transactional_id = metadata.transactional_id
-        if not await self._barrier.once_certainly_durable():
+        if not await self._barrier.durable_before_effect():
             return
         while self._is_pending(shard, metadata):
             assert not self._markers.is_waiting_for_markers(transactional_id), f"{transactional_id} completes with pending markers"
@@ -151,4 +151,4 @@ class Completions:
                 await wakeup.wait()
             finally:
                 wakeup.stop()
-        return await self._barrier.once_durable()
+        return await self._barrier.durable_before_response()

@@ -85,9 +85,9 @@ class DeadLetterTopics:
                 self._copying.give(COPYING_BYTES)
         else:
             await writing.write_before(letters.last_offset + 1)
-        is_durable = await self._barrier.once_durable()
+        is_durable = await self._barrier.durable_before_response()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
-            # `once_durable` reports only the newest syncs. A higher `lossy_rounds` shows that an earlier sync failed.
+            # `durable_before_response` reports only the newest syncs. A higher `lossy_rounds` shows that an earlier sync failed.
             raise KafkaError(
                 Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced to the disk"
             )

@@ -82,7 +82,7 @@ class LostAdditions:
         epoch. Until the version 1 transaction's completion is on disk, a restarted broker could confuse the batches of the two
         transactions, and write wrong markers.
         """
-        if before.state in COMPLETED and before.client_version < TV2 and not self._barrier.never_waits:
+        if before.state in COMPLETED and before.client_transaction_version < TV2 and not self._barrier.never_waits:
             transactional_id = before.transactional_id
             self._of_both_versions.add(transactional_id)
             self._barrier.effect(lambda: self._of_both_versions.discard(transactional_id))

@@ -227,7 +227,7 @@ class MarkerSender:
             transaction_result=metadata.state is TxnState.PREPARE_COMMIT,
             topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=indexes) for topic, indexes in topics.items()],
             coordinator_epoch=shard.coordinator_epoch,
-            transaction_version=metadata.client_version,
+            transaction_version=metadata.client_transaction_version,
         )
         return deleted, marker
 

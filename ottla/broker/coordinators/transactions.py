@@ -239,14 +239,18 @@ class Transactions:
         return answer.identity
 
     def add_partitions(
-        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        client_transaction_version: int,
     ) -> bool:
         """Add partitions to a transaction. Returns whether any partition was new to the transaction, and was therefore logged."""
         shard, runtime = self._shard(transactional_id)
         before = shard.ids.get(transactional_id)
-        result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)
+        result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_transaction_version)
         runtime.execute(result)
-        if client_version >= TV2 and before is not None:
+        if client_transaction_version >= TV2 and before is not None:
             self._lost_additions.note_addition(before)
         return bool(result.records)
 
@@ -256,7 +260,7 @@ class Transactions:
         return self._shard(transactional_id)[0].verify_partitions(transactional_id, identity, partitions)
 
     async def end(
-        self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int
+        self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_transaction_version: int
     ) -> ProducerIdAndEpoch:
         """Commit or abort a transaction, and wait for its markers (`Completions.once_markers_written`).
 
@@ -265,20 +269,22 @@ class Transactions:
         example because another broker leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
         """
         try:
-            following, decided_on = await self._decide(transactional_id, identity, commit=commit, client_version=client_version)
+            following, decided_on = await self._decide(
+                transactional_id, identity, commit=commit, client_transaction_version=client_transaction_version
+            )
         except KafkaError as error:
             if not await self._is_state_kept(transactional_id):
                 raise KafkaError(Code.NOT_COORDINATOR) from error
             raise
         # The effect SendMarkers of the decision has started `Completions._complete`, which waits for the barrier as well.
-        if not await self._barrier.once_committed(decided_on, decided_on.log_end_offset):
+        if not await self._barrier.before_response(decided_on, decided_on.log_end_offset):
             raise KafkaError(Code.NOT_COORDINATOR)
         if not await self._completions.once_markers_written(transactional_id):
             raise KafkaError(Code.NOT_COORDINATOR)
         return following
 
     async def _decide(
-        self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int
+        self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_transaction_version: int
     ) -> tuple[ProducerIdAndEpoch, Log]:
         """Log the decision; returns the identity for the next transaction, and the coordinator's log."""
         while True:
@@ -287,7 +293,7 @@ class Transactions:
                 transactional_id,
                 identity,
                 commit=commit,
-                client_version=client_version,
+                client_transaction_version=client_transaction_version,
                 now_ms=self._env.steady_ms(),
                 new_producer_id=self._new_producer_id,
             )
@@ -309,8 +315,8 @@ class Transactions:
         try:
             partition_log = self._shard(transactional_id)[1].partition.log
         except KafkaError:
-            return await self._barrier.once_durable()
-        return await self._barrier.once_committed(partition_log, partition_log.log_end_offset)
+            return await self._barrier.durable_before_response()
+        return await self._barrier.before_response(partition_log, partition_log.log_end_offset)
 
     def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
         """Apply a test's fault before a Prepare record is logged.

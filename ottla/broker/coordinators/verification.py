@@ -142,7 +142,7 @@ class LocalVerification:
     def _add(self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]) -> bool:
         if self._cluster_state.transaction_version == 0:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
-        return self._transactions.add_partitions(transactional_id, identity, partitions, client_version=2)
+        return self._transactions.add_partitions(transactional_id, identity, partitions, client_transaction_version=2)
 
     def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> bool:
         """Verify or add the partition. Returns whether the partition was new to the transaction and was added. Raises the

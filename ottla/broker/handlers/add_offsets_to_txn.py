@@ -32,7 +32,7 @@ async def handle(ports: Ports, request: AddOffsetsToTxnRequest, context: Request
             raise KafkaError(Code.INVALID_REQUEST)
         partition = (OFFSETS_TOPIC, ports.groups.expected_partition_of(request.group_id))
         identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-        ports.transactions.add_partitions(request.transactional_id, identity, [partition], client_version=0)
+        ports.transactions.add_partitions(request.transactional_id, identity, [partition], client_transaction_version=0)
     except KafkaError as error:
         return failed(request, context.version, error.code)
     return AddOffsetsToTxnResponse()

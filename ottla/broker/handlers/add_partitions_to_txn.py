@@ -61,7 +61,9 @@ async def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: Requ
             for topic in topics
             if not ports.authorizer.allows(context, AclOperation.WRITE, ResourceType.TOPIC, topic.name)
         }
-        codes = await _add(ports, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0, denied=denied)
+        codes = await _add(
+            ports, request.v3_and_below_transactional_id, identity, topics, pace, client_transaction_version=0, denied=denied
+        )
         results = await made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, new_from=2)), len(codes))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     transactions = []
@@ -77,7 +79,7 @@ async def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: Requ
 async def _one(ports: Ports, asked: AddPartitionsToTxnTransaction, pace: Pace) -> Codes:
     identity = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     if not asked.verify_only:
-        return await _add(ports, asked.transactional_id, identity, asked.topics, pace, client_version=2)
+        return await _add(ports, asked.transactional_id, identity, asked.topics, pace, client_transaction_version=2)
     partitions = await _partitions(asked.topics, pace)
     bad = await _unknown(ports, partitions, pace)
     if bad:
@@ -96,7 +98,7 @@ async def _add(
     identity: ProducerIdAndEpoch,
     topics: list[AddPartitionsToTxnTopic],
     pace: Pace,
-    client_version: int,
+    client_transaction_version: int,
     denied: Container[str] = (),
 ) -> Codes:
     """Add all partitions to the transaction, or none.
@@ -106,7 +108,7 @@ async def _add(
     partitions = await _partitions(topics, pace)
     bad = await _unknown(ports, partitions, pace)
     for topic in topics:
-        is_for_a_group = client_version >= TV2 and topic.name == OFFSETS_TOPIC and not ports.cluster.state.is_alone
+        is_for_a_group = client_transaction_version >= TV2 and topic.name == OFFSETS_TOPIC and not ports.cluster.state.is_alone
         if topic.name in denied or (topic.name in INTERNAL_TOPICS and not is_for_a_group):
             # As in Kafka, the versions for clients refuse internal topics, even without an authorizer. In the versions for brokers,
             # Kafka without an authorizer accepts internal topics from every client. ottla accepts only the offsets topic, from
@@ -120,7 +122,7 @@ async def _add(
     try:
         if not transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
-        ports.transactions.add_partitions(transactional_id, identity, partitions, client_version)
+        ports.transactions.add_partitions(transactional_id, identity, partitions, client_transaction_version)
     except KafkaError as error:
         code = error.code
     return await made(lambda: dict.fromkeys(partitions, code), len(partitions))

@@ -18,7 +18,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.transaction_states import TV2
 
-TV2_FROM = 5
+FIRST_TV2_VERSION = 5
 """The first version whose commit or abort bumps the producer epoch (transaction version 2)."""
 
 
@@ -34,7 +34,7 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
             request.transactional_id,
             ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
             commit=request.committed,
-            client_version=TV2 if context.version >= TV2_FROM else 0,
+            client_transaction_version=TV2 if context.version >= FIRST_TV2_VERSION else 0,
         )
     except KafkaError as error:
         return failed(request, context.version, error.code)

@@ -30,7 +30,7 @@ async def response_once_committed(barrier: Barrier, handled: Steps[Any], refusal
     for partition, position in dependencies.items():
         if _was_lost(dependencies):
             return refusal(Code.NOT_COORDINATOR)
-        if position.end_offset > partition.log.high_watermark and not await barrier.once_committed(
+        if position.end_offset > partition.log.high_watermark and not await barrier.before_response(
             partition.log, position.end_offset
         ):
             return refusal(Code.NOT_COORDINATOR)

@@ -4,6 +4,11 @@ A response or effect depends on a log up to an offset, or on all data written so
 (below the high watermark) and as durable as ``ottla.durability`` promises. With a single broker and ``process`` it is released
 immediately (`Barrier.never_waits`); with ``power`` it waits for `GroupCommit`. `broker.partitions.partitions.Partition` moves the
 high watermark and then calls `Barrier.committed`.
+
+Coroutines wait with `Barrier.before_response` or `Barrier.before_effect` for a log up to an offset, and with
+`Barrier.durable_before_response` or `Barrier.durable_before_effect` for all data written so far. A response may fail: it stops
+waiting if a sync has failed or if too many responses wait. An effect must happen: it waits through failed syncs, until another
+broker leads the partition or the disk has failed.
 """
 
 from __future__ import annotations
@@ -115,7 +120,7 @@ class Barrier:
         else:
             self.group_commit.then(then)
 
-    async def once_durable(self) -> bool:
+    async def durable_before_response(self) -> bool:
         """Park the request until all data written so far is durable. Returns False if the writes may be lost."""
         if self.group_commit is None:
             return True
@@ -127,9 +132,9 @@ class Barrier:
 
     def effect(self, then: Callable[[], None]) -> None:
         """Call ``then`` after all data written so far is durable. If the disk has failed, ``then`` is never called."""
-        self._when_certain(lambda is_certain: then() if is_certain else None)
+        self._when_durable(lambda is_durable: then() if is_durable else None)
 
-    def _when_certain(self, then: OnDurable) -> None:
+    def _when_durable(self, then: OnDurable) -> None:
         """Call ``then`` with True after all data written so far is durable; with False if the disk has failed.
 
         If one file is damaged, a round of syncs reports False for all files, so ``then`` waits for another round. If that file
@@ -139,9 +144,9 @@ class Barrier:
         if commit is None:
             then(True)
         else:
-            commit.then(lambda is_durable: then(is_durable) if is_durable or commit.has_failed else self._when_certain(then))
+            commit.then(lambda is_durable: then(is_durable) if is_durable or commit.has_failed else self._when_durable(then))
 
-    async def once_certain(self, log: Log, offset: int) -> bool:
+    async def before_effect(self, log: Log, offset: int) -> bool:
         """Wait until the records of ``log`` below ``offset`` are committed and durable, if necessary for several rounds of syncs.
 
         Returns False if the records may be lost, because another broker leads the partition or the disk has failed.
@@ -150,15 +155,15 @@ class Barrier:
             return True
         committed: Pause[bool] = Pause(is_parked=True)
         self._behind(log, offset, committed.end)
-        return await committed and await self.once_certainly_durable()
+        return await committed and await self.durable_before_effect()
 
-    async def once_certainly_durable(self) -> bool:
+    async def durable_before_effect(self) -> bool:
         """Wait, like `effect`, until all data written so far is durable. Returns False if the disk has failed."""
         if self.group_commit is None:
             return True
-        certain: Pause[bool] = Pause(is_parked=True)
-        self._when_certain(certain.end)
-        return await certain
+        durable: Pause[bool] = Pause(is_parked=True)
+        self._when_durable(durable.end)
+        return await durable
 
     # waiting for the high watermark
 
@@ -181,7 +186,7 @@ class Barrier:
 
         self._behind(log, offset, committed)
 
-    async def once_committed(self, log: Log, offset: int) -> bool:
+    async def before_response(self, log: Log, offset: int) -> bool:
         """Park the request until the records of ``log`` below ``offset`` are committed and durable. Returns False in the cases of
         `answer_after`."""
         if self.group_commit is None and offset <= log.high_watermark:

@@ -38,7 +38,7 @@ def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
     """
     if metadata.state not in PREPARED:
         return ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
-    return successor(metadata) if metadata.client_version >= TV2 else None
+    return successor(metadata) if metadata.client_transaction_version >= TV2 else None
 
 
 def is_lost(metadata: TxnMetadata, where: TopicPartition, identity: ProducerIdAndEpoch, open_epoch: OpenEpoch) -> bool:

@@ -43,7 +43,7 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     next_producer_epoch: int = NO_PRODUCER_EPOCH
-    client_version: int = 0
+    client_transaction_version: int = 0
     last_epoch: int = NO_PRODUCER_EPOCH
 
     @property
@@ -93,7 +93,7 @@ def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
         else [PartitionsSchema(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()],
         transaction_last_update_timestamp_ms=metadata.update_ms,
         transaction_start_timestamp_ms=metadata.start_ms,
-        client_transaction_version=metadata.client_version,
+        client_transaction_version=metadata.client_transaction_version,
     )
     key = key_record(metadata.transactional_id)
     if not flexible:

@@ -125,7 +125,7 @@ class TransactionShard:
         identity: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
         now_ms: int,
-        client_version: int,
+        client_transaction_version: int,
     ) -> Result[None]:
         current = self._known(transactional_id)
         if current.state in PREPARED:
@@ -141,7 +141,7 @@ class TransactionShard:
             partitions=current.partitions.union(partitions) if ongoing else frozenset(partitions),
             start_ms=current.start_ms if ongoing else now_ms,
             update_ms=max(now_ms, current.update_ms),
-            client_version=client_version,
+            client_transaction_version=client_transaction_version,
             previous_producer_id=current.producer_id,
         )
         return self._result(None, updated)
@@ -173,18 +173,21 @@ class TransactionShard:
         identity: ProducerIdAndEpoch,
         *,
         commit: bool,
-        client_version: int,
+        client_transaction_version: int,
         now_ms: int,
         new_producer_id: NewProducerId,
     ) -> Result[Ended]:
-        """Commit or abort. ``client_version`` is 2 from EndTxn 5 on, where every end of a transaction bumps the epoch, else 0."""
+        """Commit or abort.
+
+        ``client_transaction_version`` is 2 from EndTxn 5 on, where every end of a transaction bumps the epoch, else 0.
+        """
         current = self._known(transactional_id)
-        if client_version >= TV2:
+        if client_transaction_version >= TV2:
             return self._end_v2(current, identity, commit, now_ms, new_producer_id)
         transitions.check_identity(current, identity)
         if current.state is TxnState.ONGOING:
             prepared = transitions.move(
-                current, decision(commit), update_ms=now_ms, client_version=0, previous_producer_id=current.producer_id
+                current, decision(commit), update_ms=now_ms, client_transaction_version=0, previous_producer_id=current.producer_id
             )
             return self._decided(Ended(identity), prepared, "commit" if commit else "abort")
         if current.state in PREPARED:

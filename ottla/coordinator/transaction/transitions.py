@@ -55,13 +55,15 @@ def next_epoch(current: TxnMetadata, expected: ProducerIdAndEpoch | None, new_pr
     raise KafkaError(Code.PRODUCER_FENCED)
 
 
-def bumped(current: TxnMetadata, state: TxnState, now_ms: int, client_version: int, new_producer_id: NewProducerId) -> TxnMetadata:
+def bumped(
+    current: TxnMetadata, state: TxnState, now_ms: int, client_transaction_version: int, new_producer_id: NewProducerId
+) -> TxnMetadata:
     """Return the metadata in a Prepare state with the next epoch.
 
     If that is the last epoch, transaction version 2 also assigns the next producer id, which the completion uses.
     """
     epoch = min(current.producer_epoch + 1, LAST_EPOCH)
-    rotates = epoch == LAST_EPOCH and client_version >= TV2
+    rotates = epoch == LAST_EPOCH and client_transaction_version >= TV2
     was_open = current.state in (TxnState.ONGOING, TxnState.PREPARE_EPOCH_FENCE)
     return move(
         current,
@@ -71,7 +73,7 @@ def bumped(current: TxnMetadata, state: TxnState, now_ms: int, client_version: i
         update_ms=now_ms,
         start_ms=current.start_ms if was_open else now_ms,
         partitions=current.partitions if was_open else frozenset(),
-        client_version=client_version,
+        client_transaction_version=client_transaction_version,
         previous_producer_id=current.producer_id,
         next_producer_id=new_producer_id() if rotates else NO_PRODUCER_ID,
         next_producer_epoch=NO_PRODUCER_EPOCH,
@@ -81,12 +83,12 @@ def bumped(current: TxnMetadata, state: TxnState, now_ms: int, client_version: i
 def fenced_and_aborted(current: TxnMetadata, now_ms: int, new_producer_id: NewProducerId) -> TxnMetadata:
     """Return the metadata in PrepareAbort with a bumped epoch, which fences the producer that opened the transaction."""
     fenced = move(current, TxnState.PREPARE_EPOCH_FENCE)
-    return bumped(fenced, TxnState.PREPARE_ABORT, now_ms, current.client_version, new_producer_id)
+    return bumped(fenced, TxnState.PREPARE_ABORT, now_ms, current.client_transaction_version, new_producer_id)
 
 
 def completion(current: TxnMetadata, now_ms: int) -> TxnMetadata:
     """Return the Complete state that follows a Prepare state once all markers are written (prepareComplete of Kafka)."""
-    rotated = current.client_version >= TV2 and current.next_producer_id != NO_PRODUCER_ID
+    rotated = current.client_transaction_version >= TV2 and current.next_producer_id != NO_PRODUCER_ID
     return move(
         current,
         TxnState.COMPLETE_COMMIT if current.state is TxnState.PREPARE_COMMIT else TxnState.COMPLETE_ABORT,

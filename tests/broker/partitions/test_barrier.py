@@ -58,10 +58,10 @@ def test_responses_wait_for_the_sync_with_durability_power() -> None:
     world.write()
     assert world.barrier.is_pending
     world.barrier.answer(world.left.append)
-    Handling(world.barrier.once_certain(world.log, 0), lambda is_certain: world.left.append(("certain", is_certain)))
+    Handling(world.barrier.before_effect(world.log, 0), lambda is_durable: world.left.append(("effect", is_durable)))
     assert world.left == [True]
     world.env.settle()
-    assert world.left == [True, True, ("certain", True)]
+    assert world.left == [True, True, ("effect", True)]
     assert not world.barrier.is_pending
 
 
@@ -85,7 +85,7 @@ def test_failed_fsync_fails_waiting_responses_and_cancels_pending_coordinator_ac
 def test_commit_barrier_refuses_to_wait_for_an_offset_after_the_log_end() -> None:
     world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
-        handled(world.barrier.once_certain(world.log, 1))
+        handled(world.barrier.before_effect(world.log, 1))
 
 
 def test_coordinator_actions_wait_until_the_high_watermark_reaches_their_records() -> None:
@@ -98,7 +98,7 @@ def test_coordinator_actions_wait_until_the_high_watermark_reaches_their_records
     for _ in range(3):
         partition.append_own(build_batch([(b"k", b"v")], START_MS))
         end = world.log.log_end_offset
-        Handling(barrier.once_certain(world.log, end), partial(lambda end, is_certain: left.append(f"{end} {is_certain}"), end))
+        Handling(barrier.before_effect(world.log, end), partial(lambda end, is_durable: left.append(f"{end} {is_durable}"), end))
     assert (world.log.high_watermark, left) == (0, [])
 
     def fetched(offset: int) -> None:
@@ -148,7 +148,7 @@ def test_number_of_responses_that_wait_for_a_log_is_bounded(monkeypatch: pytest.
     for number in range(3):
         barrier.answer_after(log, 1, lambda is_committed, number=number: left.append((number, is_committed)))  # type: ignore[misc]
     assert left == [(2, False)]
-    Handling(barrier.once_certain(log, 1), lambda is_certain: left.append((3, is_certain)))
+    Handling(barrier.before_effect(log, 1), lambda is_durable: left.append((3, is_durable)))
     log.high_watermark = 1
     barrier.committed(log)
     assert left == [(2, False), (0, True), (1, True), (3, True)]

@@ -186,7 +186,7 @@ def test_batch_waits_for_the_sync_of_a_partition_addition_logged_before_a_kill(w
     broker: SimulatedBroker = world.broker  # type: ignore[assignment]
     transactions = broker.broker.transactions
     identity = ProducerIdAndEpoch(*next((m.producer_id, m.producer_epoch) for s in transactions.shards() for m in s.ids.values()))
-    transactions.add_partitions("x", identity, [("t", 0)], client_version=2)
+    transactions.add_partitions("x", identity, [("t", 0)], client_transaction_version=2)
     broker.kill()
     world.forget_connection()
     broker.env_type = Still

@@ -195,7 +195,7 @@ def test_transaction_markers_for_a_broker_are_batched_during_a_request(world: Cl
     for name, producer in producers.items():
         identity = ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch)
         transactions.add_partitions(name, identity, [(TOPIC, 1)], 0)
-        ending.append(Handling(transactions.end(name, identity, commit=True, client_version=0)))
+        ending.append(Handling(transactions.end(name, identity, commit=True, client_transaction_version=0)))
     assert not any(one.results for one in ending), "all wait for the markers"
     assert [len(message.markers) for message in held.sent] == [1]
     held.let_go()

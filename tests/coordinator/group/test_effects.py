@@ -17,7 +17,9 @@ from tests.coordinator.transaction_world import ID, TransactionWorld
 
 
 def end(world: TransactionWorld, who: ProducerIdAndEpoch, *, commit: bool) -> Result[Ended]:
-    return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
+    return world.shard.end_txn(
+        ID, who, commit=commit, client_transaction_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id
+    )
 
 
 def test_end_txn_result_counts_the_decision_and_sends_markers() -> None:

@@ -13,7 +13,9 @@ from tests.coordinator.transaction_world import ID, TransactionWorld
 
 
 def commit(world: TransactionWorld, who: ProducerIdAndEpoch) -> Result[Ended]:
-    return world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
+    return world.shard.end_txn(
+        ID, who, commit=True, client_transaction_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id
+    )
 
 
 def test_commit_without_a_transaction_counts_as_retried_only_if_its_result_was_applied() -> None:

@@ -316,7 +316,9 @@ def test_failed_append_changes_no_transaction_state() -> None:
     before = dict(world.shard.ids)
     for _ in range(100):
         world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_producer_id)
-        world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
+        world.shard.end_txn(
+            ID, who, commit=True, client_transaction_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id
+        )
     assert world.shard.ids == before
     with refused(Code.CONCURRENT_TRANSACTIONS):
         world.init()
