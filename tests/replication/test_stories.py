@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.handlers import produce
-from ottla.broker.handlers.support import fetch_answers
+from ottla.broker.handlers.support import fetch_answers, produce_append
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.replication.fetcher import ReplicaFetcher
@@ -53,7 +52,7 @@ def answers_before_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, 
     async def at_once(*_: object) -> None:
         """Replaces the wait for replicas: return at once."""
 
-    patched.setattr(produce, "wait_for_replicas", at_once)
+    patched.setattr(produce_append, "_wait_for_replicas", at_once)
     return {}
 
 

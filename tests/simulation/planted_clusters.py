@@ -32,10 +32,10 @@ CLUSTER = [
     ),
     planted(
         "a producer is answered before the high watermark",
-        "ottla/broker/handlers/produce.py",
-        "handle",
-        "unreplicated.batches",
-        "False",
+        "ottla/broker/handlers/support/produce_append.py",
+        "append_batches",
+        "if state.unreplicated:",
+        "if False:",
     ),
     planted(
         "a log is truncated to the high watermark instead of the epoch's end",

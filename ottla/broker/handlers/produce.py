@@ -24,7 +24,7 @@ from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support import brokers, produce_append
 from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
-from ottla.broker.handlers.support.produce_append import append_batches, wait_for_replicas
+from ottla.broker.handlers.support.produce_append import append_batches
 from ottla.broker.handlers.support.produce_refusals import has_transactional_records
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
@@ -35,13 +35,10 @@ class Ports(produce_append.Ports, brokers.Ports, Protocol): ...
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    response, unreplicated = await append_batches(ports, request, context)
+    response = await append_batches(ports, request, context)
     if not request.acks:
         _close_if_refused(response)
         return None
-    if unreplicated.batches:
-        # With acks=all, a batch that is lost, or not replicated in time, gets an error in the response.
-        await wait_for_replicas(ports, unreplicated, request.timeout_ms)
     return with_produce_endpoints(ports, context.listener, response)
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.broker.handlers.delete_records import Deleting
-from ottla.broker.handlers.support.produce_append import UnreplicatedBatches, wait_for_replicas
+from ottla.broker.handlers.support.produce_append import _AppendedBatch, _wait_for_replicas
 from ottla.broker.handlers.write_txn_markers import write_markers
 from ottla.broker.partitions.replication_wait import AppendedTo
 from ottla.protocol.errors import Code
@@ -51,8 +51,8 @@ def test_produce_is_not_acknowledged_when_the_leader_changes_before_replication(
     world.partition.follow(2, 1)
     world.lead(2)
     result = PartitionProduceResponse(index=0, base_offset=0)
-    unreplicated = UnreplicatedBatches(leaderships_lost=began, batches=[(AppendedTo(world.partition, 1), result)])
-    handled(wait_for_replicas(cast(Any, world.ports), unreplicated, 1_000))
+    batches = [_AppendedBatch(AppendedTo(world.partition, 1), result)]
+    handled(_wait_for_replicas(cast(Any, world.ports), batches, began, timeout_ms=1_000))
     assert result.error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 

@@ -7,7 +7,7 @@ batch gets an error in the response, and does not prevent the append of the requ
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -49,13 +49,11 @@ class Ports(checked_batch.Ports, batch_verification.Ports, Protocol):
     transaction_listener: TransactionListener | None
 
 
-class UnreplicatedBatches(msgspec.Struct, kw_only=True):
-    """The appended batches for which a request with acks=all must wait until all in-sync replicas have them."""
+class _AppendedBatch(NamedTuple):
+    """A batch for which a request with acks=all waits until all in-sync replicas have it, and the batch's result."""
 
-    leaderships_lost: int
-    """Value of `Barrier.leaderships_lost` before the first append. If another broker becomes leader of a batch's partition later,
-    even for a short time, the batch may be lost."""
-    batches: list[tuple[AppendedTo, PartitionProduceResponse]] = []
+    appended: AppendedTo
+    result: PartitionProduceResponse
 
 
 class _RequestState(msgspec.Struct, kw_only=True):
@@ -68,13 +66,12 @@ class _RequestState(msgspec.Struct, kw_only=True):
     acks: int
     allowance: Allowance
     """Limits the inflated bytes of the request."""
-    unreplicated: UnreplicatedBatches
+    unreplicated: list[_AppendedBatch] = []
 
 
-async def append_batches(
-    ports: Ports, request: ProduceRequest, context: RequestContext
-) -> tuple[ProduceResponse, UnreplicatedBatches]:
-    """Append the batches of a request. Returns the response, and the batches to wait for with `wait_for_replicas`."""
+async def append_batches(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse:
+    """Append the batches of a request. With acks=all, wait until all in-sync replicas have them, at most the request's timeout."""
+    leaderships_lost = ports.barrier.leaderships_lost
     verifier = None
     if request.transactional_id is not None:
         verifier = BatchVerification(ports=ports, context=context, transactional_id=request.transactional_id)
@@ -84,7 +81,6 @@ async def append_batches(
         verifier=verifier,
         acks=request.acks,
         allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
-        unreplicated=UnreplicatedBatches(leaderships_lost=ports.barrier.leaderships_lost),
     )
     if is_one_acceptable_batch(ports, context, request):
         # The usual request has one batch and needs neither `whole_refusal` nor pauses. `BatchVerification.verify` adds its
@@ -94,14 +90,19 @@ async def append_batches(
         responses = [TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)]
     else:
         responses = await _append_all(state, request)
-    return ProduceResponse(responses), state.unreplicated
+    if state.unreplicated:
+        await _wait_for_replicas(ports, state.unreplicated, leaderships_lost, request.timeout_ms)
+    return ProduceResponse(responses)
 
 
-async def wait_for_replicas(ports: Ports, unreplicated: UnreplicatedBatches, timeout_ms: int) -> None:
-    """Wait until all in-sync replicas have the batches. Sets the error codes of lost and late batches in the request's response."""
-    appended = [appended for appended, _ in unreplicated.batches]
-    codes = await replicated(ports.barrier, ports.timers, appended, unreplicated.leaderships_lost, timeout_ms)
-    for ((partition, _), result), code in zip(unreplicated.batches, codes, strict=True):
+async def _wait_for_replicas(ports: Ports, batches: list[_AppendedBatch], leaderships_lost: int, timeout_ms: int) -> None:
+    """Wait until all in-sync replicas have the batches. Sets the error codes of lost and late batches in the request's response.
+
+    ``leaderships_lost`` is the value of `Barrier.leaderships_lost` before the first append. If another broker has become leader of
+    a batch's partition since then, even for a short time, the batch may be lost.
+    """
+    codes = await replicated(ports.barrier, ports.timers, [batch.appended for batch in batches], leaderships_lost, timeout_ms)
+    for ((partition, _), result), code in zip(batches, codes, strict=True):
         result.error_code = code
         if code is Code.NOT_LEADER_OR_FOLLOWER:
             result.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
@@ -184,5 +185,5 @@ def _append(state: _RequestState, checked: CheckedBatch) -> PartitionProduceResp
         log_start_offset=partition.log.log_start_offset,
     )
     if state.acks == ACKS_ALL and not state.ports.cluster.is_alone:
-        state.unreplicated.batches.append((AppendedTo(partition, appended.last_offset + 1), result))
+        state.unreplicated.append(_AppendedBatch(AppendedTo(partition, appended.last_offset + 1), result))
     return result
