@@ -34,8 +34,8 @@ CLUSTER = [
         "a producer is answered before the high watermark",
         "ottla/broker/handlers/support/produce_append.py",
         "append_batches",
-        "if state.unreplicated:",
-        "if False:",
+        "await _wait_for_replicas(ports, state.unreplicated, leaderships_lost, request.timeout_ms)",
+        "pass",
     ),
     planted(
         "a log is truncated to the high watermark instead of the epoch's end",

@@ -14,7 +14,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.handlers.support.common import fenced_code
+from ottla.broker.handlers.support.common import code_for_version
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
@@ -39,7 +39,7 @@ async def handle(ports: Ports, request: AddOffsetsToTxnRequest, context: Request
 
 
 def failed(request: AddOffsetsToTxnRequest, version: int, code: Code) -> AddOffsetsToTxnResponse:
-    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, new_from=2))
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code_for_version(code, version, producer_fenced_from=2))
 
 
 API = Declaration(

@@ -16,7 +16,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.handlers.support.common import fenced_code
+from ottla.broker.handlers.support.common import code_for_version
 from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
@@ -64,7 +64,9 @@ async def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: Requ
         codes = await _add(
             ports, request.v3_and_below_transactional_id, identity, topics, pace, client_transaction_version=0, denied=denied
         )
-        results = await made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, new_from=2)), len(codes))
+        results = await made(
+            lambda: _results(topics, lambda p: code_for_version(codes[p], version, producer_fenced_from=2)), len(codes)
+        )
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     transactions = []
     for transaction in request.transactions:
@@ -173,7 +175,7 @@ def failed(request: AddPartitionsToTxnRequest, version: int, code: Code) -> AddP
         throttle_time_ms=0,
         error_code=code,
         results_by_transaction=[],
-        results_by_topic_v3_and_below=_results(topics, lambda _: fenced_code(code, version, new_from=2)),
+        results_by_topic_v3_and_below=_results(topics, lambda _: code_for_version(code, version, producer_fenced_from=2)),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.handlers.support.common import fenced_code
+from ottla.broker.handlers.support.common import code_for_version
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -42,7 +42,7 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
 
 
 def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:
-    return EndTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, new_from=2))
+    return EndTxnResponse(throttle_time_ms=0, error_code=code_for_version(code, version, producer_fenced_from=2))
 
 
 API = Declaration(

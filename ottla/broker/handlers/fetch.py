@@ -22,7 +22,7 @@ from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.handlers.support.current_leaders import with_fetch_endpoints
+from ottla.broker.handlers.support.current_leaders import with_leader_addresses_for_fetch
 from ottla.broker.handlers.support.fetch_answers import (
     diverging_answer,
     not_here,
@@ -168,7 +168,7 @@ class Fetch:
             if wait_ms := quotas.fetch_throttle_ms(self._context, counted_bytes(API.codec, self._version, full)):
                 return self._throttled(wait_ms)
         answer = await response(self._session, self._answers, is_whole=self._full)
-        return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
+        return answer if not self._needs_addresses else with_leader_addresses_for_fetch(self._ports, self._listener, answer)
 
     def _throttled(self, wait_ms: int) -> FetchResponse:
         """The response for a throttled client: no partitions, and no session if the fetch would have opened one."""

@@ -17,7 +17,7 @@ from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.fencing_log import FencingLog
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.handlers.support.common import fenced_code
+from ottla.broker.handlers.support.common import code_for_version
 from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -91,7 +91,7 @@ def _expected(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
 
 def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        throttle_time_ms=0, error_code=fenced_code(code, version, new_from=4), producer_id=-1, producer_epoch=-1
+        throttle_time_ms=0, error_code=code_for_version(code, version, producer_fenced_from=4), producer_id=-1, producer_epoch=-1
     )
 
 

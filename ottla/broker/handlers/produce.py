@@ -23,7 +23,7 @@ from ottla.broker.apis.api import Declaration, RequestContext, RequestRefused, W
 from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support import brokers, produce_append
-from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
+from ottla.broker.handlers.support.current_leaders import with_leader_addresses_for_produce
 from ottla.broker.handlers.support.produce_append import append_batches
 from ottla.broker.handlers.support.produce_refusals import has_transactional_records
 from ottla.protocol.errors import Code
@@ -31,7 +31,8 @@ from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceReq
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 
-class Ports(produce_append.Ports, brokers.Ports, Protocol): ...
+class Ports(produce_append.Ports, brokers.Ports, Protocol):
+    """The services that `append_batches` needs, and those with the addresses of the leaders."""
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
@@ -39,7 +40,7 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
     if not request.acks:
         _close_if_refused(response)
         return None
-    return with_produce_endpoints(ports, context.listener, response)
+    return with_leader_addresses_for_produce(ports, context.listener, response)
 
 
 def _close_if_refused(response: ProduceResponse) -> None:

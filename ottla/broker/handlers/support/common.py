@@ -101,9 +101,9 @@ def topic_id(cluster: ClusterCommands, name: str) -> bytes:
     return NO_UUID if topic is None else topic.topic_id
 
 
-def fenced_code(code: Code, version: int, new_from: int) -> Code:
-    """The error code in an API's version: in versions before ``new_from``, INVALID_PRODUCER_EPOCH replaces PRODUCER_FENCED."""
-    return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < new_from else code
+def code_for_version(code: Code, version: int, producer_fenced_from: int) -> Code:
+    """The error code in an API's version: PRODUCER_FENCED only from that version on, INVALID_PRODUCER_EPOCH in older versions."""
+    return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < producer_fenced_from else code
 
 
 _COORDINATOR_MESSAGES = {

@@ -20,7 +20,7 @@ def leader_for_fetch(error: KafkaError) -> fetch.LeaderIdAndEpoch | None:
     return fetch.LeaderIdAndEpoch(leader_id=error.leader_id, leader_epoch=error.leader_epoch)
 
 
-def with_produce_endpoints(ports: Ports, listener: str, response: produce.ProduceResponse) -> produce.ProduceResponse:
+def with_leader_addresses_for_produce(ports: Ports, listener: str, response: produce.ProduceResponse) -> produce.ProduceResponse:
     """Add the addresses of the leaders that the partitions of a Produce response name."""
     named = [p.current_leader.leader_id for t in response.responses for p in t.partition_responses if p.current_leader is not None]
     if not named:
@@ -32,7 +32,7 @@ def with_produce_endpoints(ports: Ports, listener: str, response: produce.Produc
     return response
 
 
-def with_fetch_endpoints(ports: Ports, listener: str, response: fetch.FetchResponse) -> fetch.FetchResponse:
+def with_leader_addresses_for_fetch(ports: Ports, listener: str, response: fetch.FetchResponse) -> fetch.FetchResponse:
     """Add the addresses of the leaders that the partitions of a Fetch response name."""
     named = [p.current_leader.leader_id for t in response.responses for p in t.partitions if p.current_leader is not None]
     response.node_endpoints = [
