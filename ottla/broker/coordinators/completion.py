@@ -65,15 +65,11 @@ class Completions:
         if runtime is not None:
             for metadata in list(shard.prepared()):
                 if metadata.transactional_id not in except_ids:
-                    self._begin(shard, runtime.partition.log, metadata.transactional_id, is_resumed=True)
+                    self.begin(shard, runtime.partition.log, metadata.transactional_id, is_resumed=True)
 
-    def begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
-        """Complete a transaction whose Prepare record was just appended."""
-        self._begin(shard, partition_log, transactional_id, is_resumed=False)
-
-    def _begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:
-        steps = self._complete(shard, partition_log, transactional_id, is_resumed=is_resumed)
-        self._stepping.start(steps)
+    def begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool = False) -> None:
+        """Complete a transaction whose Prepare record was just appended or, with ``is_resumed``, was found in the log."""
+        self._stepping.start(self._complete(shard, partition_log, transactional_id, is_resumed=is_resumed))
 
     async def _complete(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:
         """Write the markers of a decided transaction, then log its Complete record.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import structlog
@@ -93,18 +94,7 @@ class Transactions:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record)
 
-        def carry_out(effect: Effect) -> None:
-            match effect:
-                case SendMarkers(transactional_id=transactional_id):
-                    self._completions.begin(shard, partition.log, transactional_id)
-                case CountDecision(transactional_id=transactional_id, outcome=outcome, open_ms=open_ms):
-                    self._counters.transaction_ended(outcome, open_ms)
-                    if self._listener is not None and outcome in UNASKED_OUTCOMES:
-                        metadata = shard.ids[transactional_id]
-                        self._listener.happened(of_transaction(Kind.DECIDED, metadata, outcome, self._env.now_ms()))
-                case _:
-                    shard.apply(effect)
-
+        carry_out = partial(self._carry_out, shard, partition.log)
         runtime = Runtime(self._env, partition, replay, self._stepping, carry_out, lambda: check_transactions(shard))
         replaying = Replaying(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
         return Opening(shard=shard, runtime=runtime, replaying=replaying)
@@ -276,7 +266,7 @@ class Transactions:
             if not await self._is_state_kept(transactional_id):
                 raise KafkaError(Code.NOT_COORDINATOR) from error
             raise
-        # The effect SendMarkers of the decision has started `Completions._complete`, which waits for the barrier as well.
+        # `_carry_out` has started `Completions._complete`, by the decision's effect SendMarkers. It also waits at the barrier.
         if not await self._barrier.before_response(decided_on, decided_on.log_end_offset):
             raise KafkaError(Code.NOT_COORDINATOR)
         if not await self._completions.once_markers_written(transactional_id):
@@ -309,6 +299,19 @@ class Transactions:
             if ended.refused is not Code.NONE:
                 raise KafkaError(ended.refused)
             return ended.identity, runtime.partition.log
+
+    def _carry_out(self, shard: TransactionShard, partition_log: Log, effect: Effect) -> None:
+        """Carry out an effect of a command whose records were just appended and replayed."""
+        match effect:
+            case SendMarkers(transactional_id=transactional_id):
+                self._completions.begin(shard, partition_log, transactional_id)
+            case CountDecision(transactional_id=transactional_id, outcome=outcome, open_ms=open_ms):
+                self._counters.transaction_ended(outcome, open_ms)
+                if self._listener is not None and outcome in UNASKED_OUTCOMES:
+                    metadata = shard.ids[transactional_id]
+                    self._listener.happened(of_transaction(Kind.DECIDED, metadata, outcome, self._env.now_ms()))
+            case _:
+                shard.apply(effect)
 
     async def _is_state_kept(self, transactional_id: str) -> bool:
         """Wait until the state of a transactional id is committed and durable. Returns False if the state may be lost."""
