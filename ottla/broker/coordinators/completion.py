@@ -138,11 +138,12 @@ class Completions:
     async def once_markers_written(self, transactional_id: str) -> bool:
         """Wait until the markers of a decided transaction are written and durable, at most `MARKERS_AWAITED_MS`.
 
-        So the client's next request usually finds the transaction completed. Returns False if the writes may be lost.
+        So the client's next request finds the transaction completed, unless a marker takes longer, a partition refuses it for good,
+        or a test's fault delays it. Returns False if the writes may be lost.
         """
-        if self._markers.is_sending(transactional_id):
+        if self._markers.is_waiting_for_markers(transactional_id):
             wakeup = Wakeup(self._env, MARKERS_AWAITED_MS)
-            self._markers.when_sent(transactional_id, wakeup.wake)
+            self._markers.when_written(transactional_id, wakeup.wake)
             try:
                 await wakeup.wait()
             finally:

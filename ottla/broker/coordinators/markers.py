@@ -71,22 +71,33 @@ class _PendingMarkers:
     """The partitions of one decided transaction that have no marker yet.
 
     The pause ``written`` ends with True when every partition has its marker, with False when the shard is dropped. ``is_retry_due``
-    means that, after a bug, a retry of all pending markers is scheduled.
+    means that, after a bug, a retry of all pending markers is scheduled. ``is_blocked`` means that a marker is not written soon: a
+    partition has refused it for good, a test's fault delays it, or a bug has occurred. The ``waiting`` functions are called when
+    markers are written or blocked, or the shard is dropped.
     """
 
-    __slots__ = ("is_retry_due", "partitions", "written")
+    __slots__ = ("is_blocked", "is_retry_due", "partitions", "waiting", "written")
 
     def __init__(self, partitions: frozenset[TopicPartition]) -> None:
         self.partitions = partitions
         self.written: Pause[bool] | None = None
         self.is_retry_due = False
+        self.is_blocked = False
+        self.waiting: tuple[Callable[[], None], ...] = ()
 
+    def end(self, is_written: bool) -> None:
+        if self.written is not None:
+            self.written.end(is_written)
+        self._ended()
 
-class _Sending(msgspec.Struct, kw_only=True):
-    """``under_way``: number of a transaction's marker requests without a response. At 0 the ``waiting`` functions are called."""
+    def block(self) -> None:
+        self.is_blocked = True
+        self._ended()
 
-    under_way: int = 0
-    waiting: list[Callable[[], None]] = []
+    def _ended(self) -> None:
+        waiting, self.waiting = self.waiting, ()
+        for then in waiting:
+            then()
 
 
 class MarkerSender:
@@ -113,8 +124,6 @@ class MarkerSender:
         self._interception = kernel.interception
         self._listener = kernel.listener
         self._pending: dict[str, _PendingMarkers] = {}
-        # The ids for which marker requests are being sent, or have no response yet.
-        self._sending: dict[str, _Sending] = {}
 
     def pending_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The pending markers of a decided transaction; all its partitions if this broker is not sending its markers."""
@@ -129,35 +138,19 @@ class MarkerSender:
         """Forget the transactions of a shard that was dropped."""
         for metadata in shard.prepared():
             pending = self._pending.pop(metadata.transactional_id, None)
-            if pending is not None and pending.written is not None:
-                pending.written.end(False)
-            sending = self._sending.pop(metadata.transactional_id, None)
-            for then in () if sending is None else sending.waiting:
-                then()
+            if pending is not None:
+                pending.end(False)
 
-    def is_sending(self, transactional_id: str) -> bool:
-        """Whether marker requests for an id are being sent, or have no response yet."""
-        return transactional_id in self._sending
+    def when_written(self, transactional_id: str, then: Callable[[], None]) -> None:
+        """Call ``then`` when a transaction has no pending markers, at once if it has none now.
 
-    def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call ``then`` when every marker request for the id has its response; immediately if none is pending."""
-        sending = self._sending.get(transactional_id)
-        if sending is None:
+        Also called when a marker is blocked (`_PendingMarkers`) or the shard is dropped.
+        """
+        pending = self._pending.get(transactional_id)
+        if pending is None or pending.is_blocked:
             then()
         else:
-            sending.waiting.append(then)
-
-    def _began(self, transactional_id: str) -> _Sending:
-        sending = self._sending.setdefault(transactional_id, _Sending())
-        sending.under_way += 1
-        return sending
-
-    def _ended(self, transactional_id: str, sending: _Sending) -> None:
-        sending.under_way -= 1
-        if not sending.under_way and self._sending.get(transactional_id) is sending:
-            del self._sending[transactional_id]
-            for then in sending.waiting:
-                then()
+            pending.waiting += (then,)
 
     async def write(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
         """Write the markers of a decided transaction, with retries. Returns False if the shard is dropped: another broker then
@@ -175,14 +168,11 @@ class MarkerSender:
             if len(partitions) <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
                 self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
             else:
-                sending = self._began(metadata.transactional_id)
-                self._stepping.run(self._send_many(shard, metadata, partitions, sending))
+                self._stepping.run(self._send_many(shard, metadata, partitions))
         except Exception:
             self._failed(shard, metadata)
 
-    async def _send_many(
-        self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition], sending: _Sending
-    ) -> None:
+    async def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
         addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
         try:
             await in_thread(lambda: addressed.append(self._addressed(shard, metadata, partitions)))
@@ -190,8 +180,6 @@ class MarkerSender:
                 self._send_to(shard, metadata, *addressed[0])
         except Exception:
             self._failed(shard, metadata)
-        finally:
-            self._ended(metadata.transactional_id, sending)
 
     def _failed(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Schedule a retry of all pending markers after an unexpected exception. Called in an ``except`` block.
@@ -210,6 +198,7 @@ class MarkerSender:
                 self._retry(shard, metadata, pending.partitions)
 
         self._env.call_later(RETRY_AFTER_BUG_MS, retry)
+        pending.block()
 
     def _addressed(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
@@ -241,19 +230,9 @@ class MarkerSender:
         if self._interception is not None and not _BY_MARKER.isdisjoint(self._interception.watched_points):
             self._stepping.start(self._send_one_by_one(self._interception, shard, metadata, marker))
             return
-        unanswered = sum(len(topic.partition_indexes) for topic in marker.topics)
-        sending: _Sending | None = None
-
-        def answered(response: WriteTxnMarkersResponse) -> None:
-            nonlocal unanswered
-            unanswered -= sum(len(topic.partitions) for topic in response.markers[0].topics)
-            self._answered(shard, metadata, response)
-            if sending is not None and not unanswered:
-                self._ended(metadata.transactional_id, sending)
-
-        self._transport.write_txn_markers(WriteTxnMarkersRequest([marker]), answered)
-        if unanswered:
-            sending = self._began(metadata.transactional_id)
+        self._transport.write_txn_markers(
+            WriteTxnMarkersRequest([marker]), lambda response: self._answered(shard, metadata, response)
+        )
 
     async def _send_one_by_one(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, marker: WritableTxnMarker
@@ -261,10 +240,9 @@ class MarkerSender:
         """Send the markers of a transaction one after the other, because a test's fault may stop the transaction between two
         markers.
 
-        After a stop, the response to EndTxn waits only for the markers that were sent before the stop.
+        A stop ends the wait of EndTxn (`_PendingMarkers.is_blocked`).
         """
         left = deque((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
-        sending = self._began(metadata.transactional_id)
         latch: Latch | None = None
         try:
             while True:
@@ -278,9 +256,8 @@ class MarkerSender:
                 self._answered(shard, metadata, await answered)
         except Exception:
             self._failed(shard, metadata)
-        finally:
-            self._ended(metadata.transactional_id, sending)
         if latch is not None:
+            self._block(shard, metadata)
             await latch.opened()
             self._retry(shard, metadata, frozenset(left))
 
@@ -321,6 +298,7 @@ class MarkerSender:
     def _evaluate(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
         written, again = set[TopicPartition](), set[TopicPartition]()
         refused: dict[Code, list[TopicPartition]] = {}
+        is_blocked = False
         for topic in response.markers[0].topics:
             for partition in topic.partitions:
                 where, code = (topic.name, partition.partition_index), known_code(partition.error_code)
@@ -337,6 +315,7 @@ class MarkerSender:
                         code is Code.INVALID_PRODUCER_EPOCH and not self._cluster_state.is_alone
                     )
                     refused_by = log.warning if is_late else log.error
+                    is_blocked = True
                     refused_by("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
         if self._listener is not None and refused:
             _report_markers(self._listener, self._env.now_ms(), metadata, refused)
@@ -344,6 +323,13 @@ class MarkerSender:
             partitions = frozenset(again)
             self._env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
         self._written(shard, metadata, written)
+        if is_blocked:
+            self._block(shard, metadata)
+
+    def _block(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        pending = self._pending.get(metadata.transactional_id)
+        if pending is not None and self._is_current(shard, metadata):
+            pending.block()
 
     def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
         pending = self._pending.get(metadata.transactional_id)
@@ -352,8 +338,7 @@ class MarkerSender:
         pending.partitions -= partitions
         if not pending.partitions:
             del self._pending[metadata.transactional_id]
-            if pending.written is not None:
-                pending.written.end(True)
+            pending.end(True)
 
     def _retry(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
         if self._is_current(shard, metadata) and not self._lifecycle.is_stopping:

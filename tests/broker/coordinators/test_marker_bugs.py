@@ -71,7 +71,7 @@ def assert_completed(world: World, broker: SimulatedBroker, bugs: int) -> None:
     assert broker.broker.unexpected_errors == bugs
     broker.broker.lifecycle.unexpected_errors = 0
     assert perform(world, "describe x").startswith("CompleteCommit")
-    assert not broker.broker.transactions._completions._markers._sending
+    assert not broker.broker.transactions._completions._markers._pending
 
 
 def failing(call: Callable[..., Any], failures: int) -> Callable[..., Any]:

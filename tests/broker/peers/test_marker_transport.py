@@ -109,7 +109,7 @@ def test_unknown_error_code_in_a_marker_response_ends_the_sending_of_the_marker(
     held = HeldPeer(world, ONE)
     world.end(producer)
     refuse(held, 9_999)
-    assert not world.brokers[ONE].broker.transactions._completions._markers.is_sending("x")
+    assert len(held.sent) == 1
 
 
 def test_transaction_marker_repeated_after_a_lost_response_changes_no_outcome(world: ClusterWorld) -> None:
@@ -153,12 +153,36 @@ def test_transaction_markers_wait_until_a_leaderless_partition_has_a_leader(worl
     """Apache Kafka 4.3.1 treats a leaderless partition as deleted: it completes the transaction and never writes the marker."""
     producer = begun(world, 1)
     world.elect(TOPIC, 1, -1)
-    assert world.end(producer).error_code == Code.NONE
+    began_ms = world.scheduler.now_ms
+    producer = world.end(producer)
+    assert producer.error_code == Code.NONE
+    assert 900 <= world.scheduler.now_ms - began_ms <= 1_100, "EndTxn waits for the marker, but not for ever"
+    assert world.add(producer, 0) == Code.CONCURRENT_TRANSACTIONS
     world.sleep(5_000)
     assert world.state() == "PrepareCommit"
     world.elect(TOPIC, 1, TWO)
     world.sleep(1_000)
     assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
+
+
+def test_end_txn_waits_for_a_marker_that_is_sent_again(world: ClusterWorld) -> None:
+    """The partition has no leader for less than the time that EndTxn waits: the next transaction begins at once."""
+    producer = begun(world, 0, 1)
+    world.elect(TOPIC, 1, -1)
+    world.scheduler.call_later(300, lambda: world.elect(TOPIC, 1, TWO))
+    producer = world.end(producer)
+    assert producer.error_code == Code.NONE
+    assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
+    assert world.add(producer, 0) == Code.NONE
+
+
+def test_end_txn_does_not_wait_for_a_marker_that_is_refused_for_good(world: ClusterWorld) -> None:
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    world.scheduler.call_later(100, lambda: refuse(held, Code.TRANSACTION_COORDINATOR_FENCED))
+    began_ms = world.scheduler.now_ms
+    world.end(producer)
+    assert world.scheduler.now_ms - began_ms < 300
 
 
 def test_newly_elected_coordinator_completes_decided_transactions(world: ClusterWorld) -> None:
