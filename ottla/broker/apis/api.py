@@ -66,7 +66,8 @@ class WaitsFor(Enum):
 class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """One API of a server that gives its handlers the services ``S``.
 
-    ``failed`` builds the response to a request that fails as a whole; None for a request that gets no response. ``authorisation``
+    ``failed`` builds the response to a request that fails as a whole. It raises `RequestRefused` if the request gets no response:
+    its client learns of the error by the closed connection (RequestHandlerHelper.sendErrorOrCloseConnection). ``authorisation``
     lists the permissions that Kafka's authorizer checks; their fields, ``authorise`` and ``checks_itself`` determine where they
     are checked (`request_authorizer.enforcing`). ``is_bulky``: the response may be far larger than the request, so the request
     waits while too many bytes of responses are unsent, unless ``is_small`` returns that this response will be small.
@@ -100,17 +101,6 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     @property
     def min_version(self) -> int:
         return APIS[self.key].min_version
-
-    def error_response(self, request: Any, version: int, code: Code) -> Any:
-        """Return the response to a request that fails as a whole.
-
-        Raises `RequestRefused` if the request gets no response, so that its client learns of the error by the closed connection
-        (RequestHandlerHelper.sendErrorOrCloseConnection).
-        """
-        response = self.failed(request, version, code)
-        if response is None:
-            raise RequestRefused(f"a {self.name} request, which gets no response, was refused with {code.name}")
-        return response
 
     def max_version(self, *, unstable: bool) -> int:
         """The newest served version of the API. ``unstable`` includes unstable versions (``unstable.api.versions.enable``)."""

@@ -145,7 +145,7 @@ async def _refused(api: Declared[Any], request: Any, context: Any, error: KafkaE
     responses = list[Any]()
 
     def make() -> None:
-        response = api.error_response(request, context.version, error.code)
+        response = api.failed(request, context.version, error.code)
         if api.key not in WITHOUT_MESSAGE:
             _set_message(response, error)
         responses.append(response)

@@ -26,7 +26,7 @@ from ottla.broker.handlers.support import brokers, produce_append
 from ottla.broker.handlers.support.current_leaders import with_leader_addresses_for_produce
 from ottla.broker.handlers.support.produce_append import append_batches
 from ottla.broker.handlers.support.produce_refusals import has_transactional_records
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, known_code
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from ottla.security.acl.codes import AclOperation, ResourceType
 
@@ -50,9 +50,10 @@ def _close_if_refused(response: ProduceResponse) -> None:
         raise RequestRefused(f"a batch with acks=0 was refused with {', '.join(sorted(Code(code).name for code in codes))}")
 
 
-def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse | None:
+def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse:
     if request.acks == 0:
-        return None
+        # A fault may have a code that is not in `Code`.
+        raise RequestRefused(f"a Produce request with acks=0 was refused with {known_code(code).name}")
     return ProduceResponse(
         [
             TopicProduceResponse(

@@ -286,7 +286,7 @@ class Dispatcher:
             try:
                 response = await route.api.handle(self._services, request, route.context)
             except KafkaError as error:
-                response = route.api.error_response(request, route.context.version, error.code)
+                response = route.api.failed(request, route.context.version, error.code)
             if report is not None:
                 report(self._services, come_ms, request, response)
         except RequestRefused:
@@ -297,7 +297,7 @@ class Dispatcher:
 
     def _failed(self, route: Route, request: Any) -> Any:
         self.bug("request_failed", route)
-        return route.api.error_response(request, route.context.version, Code.UNKNOWN_SERVER_ERROR)
+        return route.api.failed(request, route.context.version, Code.UNKNOWN_SERVER_ERROR)
 
     def bug(self, event: str, route: Route) -> None:
         """Log and count an unexpected exception. Called in an ``except`` block."""

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
-from ottla.broker.apis.api import RequestRefused
+from ottla.broker.apis.api import Declared, RequestRefused
 from ottla.broker.hooks.interception import Delay, Ending, IncomingRequest, Interception, Latch, RequestTopics, Verdict
 from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.loop.stepping import Stepping, Work, raised
 from ottla.broker.network.dispatch import Dispatching, Route
 from ottla.broker.network.listener import Connections
+from ottla.protocol.errors import Code
 from ottla.protocol.steps import Pause, Step, Steps
 
 
@@ -61,13 +63,21 @@ def intercepted(
         connection_id=route.context.connection_id,
         request=request,
         size_bytes=size_bytes,
-        refusal=route.api.failed,
+        refusal=partial(_refusal, route.api),
         topics=ports.request_topics,
     )
     verdict = interception.intercept(incoming)
     if verdict is None:
         return None
     return _InterceptedRequest(ports, client, dispatcher, verdict, route).handle(request, size_bytes)
+
+
+def _refusal(api: Declared[Any], request: Any, version: int, code: Code) -> Any:
+    """The error response to a request; None if it gets none, so that the connection is closed only after the verdict's delays."""
+    try:
+        return api.failed(request, version, code)
+    except RequestRefused:
+        return None
 
 
 class _InterceptedRequest:
