@@ -41,16 +41,16 @@ class Lifecycle:
         self.unexpected_errors = 0
         """Number of unexpected exceptions, which are bugs of the broker."""
 
-    def bug(self, event: str, *, may_have_secrets: bool = False, **fields: Any) -> None:
-        """Log and count the unexpected exception that is being handled. Called in an ``except`` block.
+    def bug(self, event: str, error: Exception | None = None, *, may_have_secrets: bool = False, **fields: Any) -> None:
+        """Log and count an unexpected exception, by default the one that is being handled in an ``except`` block.
 
         A client or a timer may repeat a bug, so its traceback is logged once, and later only the count. With ``may_have_secrets``
         the texts of the exceptions are hidden, because they may contain a password or token: a KeyError has the key.
         """
         self.unexpected_errors += 1
-        error = sys.exception()
-        if may_have_secrets and error is not None:
-            self._errors.failed(event, without_text(error), level="error", exception=_without_texts(error), **fields)
+        raised = error or sys.exception()
+        if may_have_secrets and raised is not None:
+            self._errors.failed(event, without_text(raised), level="error", exception=_without_texts(raised), **fields)
             return
         self._errors.failed(event, repr(sys.exception())[:REASON_CHARACTERS], level="exception", **fields)
 
@@ -60,13 +60,6 @@ class Lifecycle:
         Such work handles the metadata log, which has credentials and secret configs, and this node's authentication at other nodes.
         """
         self.bug("work_failed", may_have_secrets=True)
-
-    def callback_failed(self, error: Exception) -> None:
-        """Report a bug in a callback of the event loop, such as a timer of an authentication or of a load of keys."""
-        try:
-            raise error
-        except Exception:
-            self.bug("callback_failed", may_have_secrets=True)
 
 
 def without_text(error: BaseException) -> str:

@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._frames.received(nbytes)
         self.last_tick = self._ports.connections.tick
-        if not self._holds:
+        if self._is_open and not self._holds:
             self._handle_requests()
 
     def pause_writing(self) -> None:

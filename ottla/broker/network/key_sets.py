@@ -53,7 +53,10 @@ class KeySource:
         """Begin to load the keys; keys in a file are loaded within this call. Raises `ConfigError`."""
         if not _is_url(url):
             shown = "the value" if {"@", "?"} & {*url} else repr(url)
-            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {shown} is not a URL; give file:/PATH or https://HOST/PATH")
+            raise ConfigError(
+                f"sasl.oauthbearer.jwks.endpoint.url: {shown} is not a URL that can be loaded; give file:/PATH or https://HOST/PATH,"
+                " without a user"
+            )
         self._env, self._lifecycle, self._url = env, lifecycle, url
         self._refresh_ms, self._retry_ms, self._max_retry_ms = refresh_ms, retry_ms, max_retry_ms
         self._next_retry_ms = retry_ms
@@ -135,7 +138,9 @@ class KeySource:
 
 def _is_url(url: str) -> bool:
     try:
-        return url.startswith(SCHEMES) and urlsplit(url).port != 0
+        parts = urlsplit(url)
+        is_complete = parts.scheme == "file" or (bool(parts.hostname) and parts.port != 0)
+        return url.startswith(SCHEMES) and is_complete and "@" not in parts.netloc
     except ValueError:
         # The host or the port is malformed.
         return False
@@ -178,13 +183,14 @@ def _read(url: str, monotonic_ms: Callable[[], float]) -> bytes:
     except TimeoutError:
         raise KeySetError(too_late) from None
     except HTTPError as error:
+        # Its own text is from the provider, or, after a redirect, has a URL that may contain a token.
         with error:
             phrase = HTTPStatus(error.code).phrase if error.code in set(HTTPStatus) else "unknown"
             raise KeySetError(f"the response has the status {error.code} ({phrase})") from None
     except URLError as error:
         raise KeySetError(too_late if isinstance(error.reason, TimeoutError) else str(error.reason)) from None
-    except (InvalidURL, ValueError):
-        raise KeySetError("the URL is not valid; a user and a password in a URL are not supported") from None
+    except (InvalidURL, UnicodeError):
+        raise KeySetError("the URL has characters that are not allowed") from None
     if len(data) > MAX_BYTES:
         raise KeySetError(f"at most {MAX_BYTES} bytes are allowed")
     return data

@@ -15,6 +15,8 @@ from typing import Any
 
 PIECE_BYTES = 1 << 16
 """Size of a piece in bytes: four records of TLS."""
+MIN_LOW_BYTES = 4 * PIECE_BYTES
+MIN_HIGH_BYTES = 4 * MIN_LOW_BYTES
 TURN_BYTES = 1 << 20
 """Bytes that are encrypted in one turn of the event loop, in about a millisecond."""
 
@@ -33,7 +35,7 @@ class PacedTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self.buffer_updated = connection.buffer_updated  # type: ignore[method-assign]
         self._queue: deque[memoryview] = deque()
         self._queued_bytes = 0
-        self._high_bytes = self._low_bytes = PIECE_BYTES
+        self._high_bytes, self._low_bytes = MIN_HIGH_BYTES, MIN_LOW_BYTES
         self._is_tls_paused = self._is_connection_paused = False
         self._is_scheduled = self._is_closing = False
         tls.set_write_buffer_limits(high=PIECE_BYTES)
@@ -77,13 +79,21 @@ class PacedTransport(asyncio.Transport, asyncio.BufferedProtocol):
         return self._queued_bytes + self._tls.get_write_buffer_size() + self._below.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._high_bytes = PIECE_BYTES if high is None else high
+        """Set the limits at which the connection pauses and resumes. Raises ValueError for a lower limit that is too low."""
+        self._high_bytes = MIN_HIGH_BYTES if high is None else high
         self._low_bytes = self._high_bytes // 4 if low is None else low
+        # The connection resumes when pieces are written, so what stays in the buffers of TLS and of the socket must be below the
+        # lower limit.
+        if self._low_bytes < MIN_LOW_BYTES:
+            raise ValueError(f"the lower limit is {self._low_bytes} bytes; it must be at least {MIN_LOW_BYTES}")
 
     def close(self) -> None:
         """Close the connection after all responses were sent."""
         self._is_closing = True
-        if not self._queue:
+        if self._queue:
+            # As after the close of a plain transport, the connection gets no further requests.
+            self._tls.pause_reading()
+        else:
             self._tls.close()
 
     def abort(self) -> None:

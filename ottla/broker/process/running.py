@@ -110,7 +110,8 @@ def report_bugs_of_callbacks(lifecycle: Callable[[], Lifecycle]) -> None:
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if isinstance(error, Exception) and not isinstance(error, OSError):
-            lifecycle().callback_failed(error)
+            # A timer of an authentication or of a load of keys may show a secret.
+            lifecycle().bug("callback_failed", error, may_have_secrets=True, message=context.get("message", ""))
         else:
             loop.default_exception_handler(context)
 

@@ -42,8 +42,8 @@ class ArrowBatches:
     def limited(self, session: SparkSession) -> Iterator[None]:
         """Limit the Arrow batches of the jobs that start in the block. The session's own limit is never exceeded.
 
-        Spark reads the limit when a job starts. `foreachBatch` has a session of its own, so only jobs that start meanwhile in the
-        same stream see the changed setting.
+        Spark reads the limit when a job starts, so other jobs of the session that start meanwhile see the changed setting, too. A
+        stream has a session of its own.
         """
         conf, classic = session.conf, cast("Any", session)
         owner = str(classic._jsparkSession.sessionUUID())

@@ -36,10 +36,11 @@ class Overriding:
             setting = self._settings.get(owner) or _Setting(get())
             self._settings[owner] = setting
             setting.blocks += 1
-            if (value := chosen(setting.given)) != setting.given:
-                setting.is_changed = True
-                put(value)
         try:
+            with self._lock:
+                if (value := chosen(setting.given)) != setting.given:
+                    put(value)
+                    setting.is_changed = True
             yield
         finally:
             self._end(owner, setting, put)

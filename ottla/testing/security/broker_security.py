@@ -303,8 +303,9 @@ class BrokerSecurity:
         possible = [name for name in self._mechanisms if name.startswith(SCRAM)]
         chosen = mechanism or (DEFAULT_MECHANISM if DEFAULT_MECHANISM in possible else next(iter(possible), None))
         if chosen is None or chosen not in possible:
-            known = ", ".join(possible) or "none is enabled"
-            raise ValueError(f"mechanism: clients with a delegation token need SCRAM ({known}), not {chosen!r}")
+            if not possible:
+                raise ValueError("mechanism: clients with a delegation token need SCRAM, and no SCRAM mechanism is enabled")
+            raise ValueError(f"mechanism: clients with a delegation token need {' or '.join(possible)}, not {chosen!r}")
         return replace(made, mechanism=chosen, user=token.token_id, password=token.hmac, is_delegated=True)
 
     def _client_certificate(self, name: str) -> Path:

@@ -113,6 +113,18 @@ def test_unencodable_response_closes_the_connection(
     assert broker.lifecycle.unexpected_errors == 1
 
 
+def test_request_that_arrives_after_the_close_is_not_handled(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]
+) -> None:
+    connection, _ = connected
+    seen: list[int] = []
+    serve(monkeypatch, lambda ports, request, context: seen.append(request.generation_id) or HeartbeatResponse())
+    feed(connection, beats(1), iter(lambda: 1 << 16, None))
+    connection.close("a test")
+    feed(connection, beats(3), iter(lambda: 1 << 16, None))
+    assert seen == [0]
+
+
 def test_idle_connections_are_closed(connected: tuple[Connection, Transport], broker: Any) -> None:
     _, transport = connected
     broker.connections.close_idle()
