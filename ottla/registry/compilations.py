@@ -21,12 +21,14 @@ from ottla.registry.formats.parsed import Parsed
 from ottla.registry.schema_text import NamedText, SchemaText
 
 MAX_WAITING: Final = 48
-"""Maximum number of schemas that wait for their turn. Fewer than the server's connections, so that requests without a schema still
-get a response."""
-WAIT_S: Final = 30.0
-"""Maximum time, in seconds, that a schema waits for its turn. Java's client waits 60 s for a response."""
-MAX_CACHED_BYTES: Final = 8 << 20
-"""Maximum total size of the texts of cached schemas, in bytes. A parsed schema needs 6 to 35 times the memory of its text."""
+"""Maximum number of schemas that wait for their turn. Fewer than the server's connections (`server.MAX_CONNECTIONS`), so that
+requests without a schema still get a response."""
+WAIT_S: Final = 3.0
+"""Maximum time, in seconds, that a schema waits for its turn. A registration waits up to three times: it parses, compares and
+prepares its schema. ottla's clients wait `http_client.TIMEOUT_S` for a response, which must be longer than these three times, so
+that they get the status 503 and no schema is compiled for a client that has left."""
+MAX_CACHED_CHARACTERS: Final = 8 << 20
+"""Maximum total size of the texts of cached schemas, in characters. A parsed schema needs 6 to 35 times the memory of its text."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -125,15 +127,15 @@ class Compilations:
 
     def __init__(self, turns: CompilationQueue | None = None) -> None:
         self._turns = turns or CompilationQueue()
-        self._parsed: SizedCache[_ParsedKey, Parsed] = SizedCache(MAX_CACHED_BYTES)
-        self._identities: SizedCache[SchemaText, bytes] = SizedCache(MAX_CACHED_BYTES)
+        self._parsed: SizedCache[_ParsedKey, Parsed] = SizedCache(MAX_CACHED_CHARACTERS)
+        self._identities: SizedCache[SchemaText, bytes] = SizedCache(MAX_CACHED_CHARACTERS)
 
     def parse(self, kind: str, text: str, references: Sequence[NamedText]) -> Parsed:
         """Parse a schema. Raises `RegistryError`."""
         key = kind, text, tuple(references)
         found = self._parsed.get(key)
         if found is None:
-            with self._turns.turn(_size(key)):
+            with self._turns.turn(_characters(*_texts(text, references))):
                 found = self._parse_in_turn(*key)
         return found
 
@@ -142,21 +144,23 @@ class Compilations:
         found = self._parsed.get(key)
         if found is None:
             found = types.parse(*key)
-            self._parsed.put(key, found, _size(key))
+            self._parsed.put(key, found, _characters(*_texts(text, references)))
         return found
 
     def incompatible(self, comparison: Comparison) -> list[str]:
         """Compare a new schema with earlier ones, as `comparison.incompatible`. Raises `RegistryError`."""
         if not comparison.old:
             return []
-        with self._turns.turn(len(comparison.new.schema.text)):
+        compared = [comparison.new, *(old for _, old in comparison.old)]
+        texts = [text for one in compared for text in _texts(one.schema.text, one.references)]
+        with self._turns.turn(_characters(*texts)):
             return incompatible(comparison, self._parse_in_turn)
 
     def prepare(self, schema: SchemaText) -> None:
         """Compute the digest of a schema, so that `identity` has it while the `SchemaLog`'s lock is held. Raises
         `RegistryError`."""
         if self._identities.get(schema) is None:
-            with self._turns.turn(schema.size_bytes):
+            with self._turns.turn(_size(schema)):
                 self.identity(schema)
 
     def identity(self, schema: SchemaText) -> bytes:
@@ -164,9 +168,18 @@ class Compilations:
         found = self._identities.get(schema)
         if found is None:
             found = types.identity(schema)
-            self._identities.put(schema, found, schema.size_bytes)
+            self._identities.put(schema, found, _size(schema))
         return found
 
 
-def _size(key: _ParsedKey) -> int:
-    return len(key[1]) + sum(len(reference.text) for reference in key[2])
+def _texts(text: str, references: Sequence[NamedText]) -> list[str]:
+    return [text, *(reference.text for reference in references)]
+
+
+def _size(schema: SchemaText) -> int:
+    return _characters(schema.text, schema.metadata or "", schema.rules or "")
+
+
+def _characters(*texts: str) -> int:
+    """Return the size of texts for the order of waiting schemas and for the caches, in characters."""
+    return sum(map(len, texts))

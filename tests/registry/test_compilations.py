@@ -9,10 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.client.security import http_client
+from ottla.registry import compilations as limits
+from ottla.registry import server
+from ottla.registry.comparison import Comparison, CompleteSchema
 from ottla.registry.compilations import CompilationQueue, Compilations, SizedCache
 from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats import types
-from ottla.registry.schema_text import JSON, SchemaText
+from ottla.registry.schema_text import JSON, NamedText, SchemaText
 
 TIMEOUT_S = 60.0
 
@@ -93,6 +97,23 @@ def test_schema_that_has_waited_too_long_is_refused() -> None:
         assert turns.waiting == 0
     with turns.turn(1):
         pass
+
+
+def test_request_gets_its_response_before_a_client_gives_up_and_leaves_connections_to_others() -> None:
+    turns_of_a_registration = 3
+    assert turns_of_a_registration * limits.WAIT_S < http_client.TIMEOUT_S
+    assert limits.MAX_WAITING + 1 < server.MAX_CONNECTIONS
+
+
+def test_size_of_a_comparison_includes_old_versions_and_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = CompilationQueue()
+    original, sizes = turns.turn, list[int]()
+    monkeypatch.setattr(turns, "turn", lambda size: sizes.append(size) or original(size))
+    small, large = SchemaText(kind=JSON, text="{}"), SchemaText(kind=JSON, text='{"title": "large"}')
+    references = (NamedText(name="a", text="true"),)
+    new, old = CompleteSchema(schema=small, references=references), CompleteSchema(schema=large, references=())
+    assert Compilations(turns).incompatible(Comparison(level="BACKWARD", new=new, old=((1, old),))) == []
+    assert sizes == [len(small.text) + len("true") + len(large.text)]
 
 
 def test_error_of_a_compiler_ends_the_turn() -> None:

@@ -19,7 +19,8 @@ from ottla.client.errors import ClientError
 from ottla.client.security.http_deadline import ExchangeDeadline
 
 TIMEOUT_S: Final = 10.0
-"""Timeout, in seconds, for a whole exchange."""
+"""Timeout, in seconds, for a whole exchange. Longer than the schemas of one request wait in ottla's schema registry
+(`compilations.WAIT_S`)."""
 MAX_ANSWER_BYTES: Final = 4 << 20
 MAX_ERROR_BYTES: Final = 1_000
 _PIECE_BYTES: Final = 64 << 10

@@ -14,6 +14,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT7, specification_with
 
+from ottla.client.schema_registry.strict_json import TOO_DEEP
 from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats.json_compatibility import unreadable
 from ottla.registry.formats.json_nodes import NodeBudget, SchemaNode, TooComplex, node
@@ -78,7 +79,7 @@ def _reason(error: Exception) -> str:
     # Unresolvable itself means an unknown schema; its subclasses mean a missing part of a known schema.
     if isinstance(error, Unresolvable) and type(error) is Unresolvable:
         return f"{error.ref[:MAX_QUOTED_CHARS]!r} is not among the references of the schema, and the registry fetches nothing"
-    return "the schema is nested too deeply" if isinstance(error, RecursionError) else str(error) or type(error).__name__
+    return TOO_DEEP if isinstance(error, RecursionError) else str(error) or type(error).__name__
 
 
 def _unknown(uri: str) -> Resource[Any]:
