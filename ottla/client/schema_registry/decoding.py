@@ -21,7 +21,7 @@ from ottla.client.errors import ClientError
 from ottla.client.schema_registry.avro_expansion import check_expansion
 from ottla.client.schema_registry.framing import unframed
 from ottla.client.schema_registry.registry_client import AVRO, JSON, MAX_SCHEMAS, PROTOBUF, RegisteredSchema, RegistryClient
-from ottla.client.schema_registry.strict_json import TOO_DEEP, parsed_json
+from ottla.client.schema_registry.strict_json import TOO_DEEP, NotJson, parsed_json
 
 FORMATS: Final = {AVRO: "avro", JSON: "json-schema", PROTOBUF: "protobuf"}
 """The names of schema types that users see."""
@@ -96,15 +96,27 @@ class RegistryDecoder:
             raise
         except ImportError as error:
             raise missing_library(schema.kind, error) from None
-        except KeyError as error:
-            # fastavro raises it for a missing attribute.
-            raise ClientError(f"schema {schema_id} of the registry cannot be read (it has no {error})") from None
-        except RecursionError:
-            raise ClientError(f"schema {schema_id} of the registry cannot be read ({TOO_DEEP})") from None
         except Exception as error:
-            # The libraries raise many types of exceptions for a schema that they cannot read.
-            what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            raise ClientError(f"schema {schema_id} of the registry cannot be read ({what})") from None
+            raise unreadable_schema(f"schema {schema_id} of the registry", error) from None
+
+
+def unreadable_schema(name: str, error: Exception) -> ClientError:
+    """Return the error for a schema that a library cannot read. The libraries raise many types of exceptions."""
+    match error:
+        case NotJson():
+            return ClientError(f"{name} is not JSON ({error})")
+        case RecursionError():
+            return ClientError(f"{name} cannot be used: {TOO_DEEP}")
+        case KeyError():
+            # fastavro raises it for a missing attribute.
+            return ClientError(f"{name} cannot be read (it has no {error})")
+    # The text of a SchemaError is long.
+    reason = one_line(getattr(error, "message", None) or error)
+    return ClientError(f"{name} cannot be read ({type(error).__name__}: {reason})")
+
+
+def one_line(reason: object) -> str:
+    return " ".join(f"{reason}".split())[:200]
 
 
 def missing_library(kind: str, error: ImportError) -> ClientError:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ottla.arguments import BadArgument
 from ottla.client.errors import ClientError
-from ottla.client.schema_registry.decoding import FORMATS, missing_library, parsed_avro
+from ottla.client.schema_registry.decoding import FORMATS, missing_library, one_line, parsed_avro, unreadable_schema
 from ottla.client.schema_registry.framing import framed
 from ottla.client.schema_registry.registry_admin import RegistryAdmin, SubjectVersion
 from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, RegisteredSchema, RegistryClient
@@ -54,7 +54,7 @@ class RegistryEncoder:
             raise ClientError(f"a {self._part} cannot be encoded ({TOO_DEEP}): {_shown(text)}") from None
         except Exception as error:
             # The libraries raise many types of exceptions for a value that does not match the schema.
-            reason = _one_line(error) or type(error).__name__
+            reason = one_line(error) or type(error).__name__
             raise ClientError(f"a {self._part} does not match the schema ({reason}): {_shown(text)}") from None
 
 
@@ -92,24 +92,11 @@ def _usable_writer(client: RegistryClient, schema_id: int | None, schema: Regist
         raise
     except ImportError as error:
         raise missing_library(schema.kind, error) from None
-    except NotJson as error:
-        raise ClientError(f"{name} is not JSON ({error})") from None
-    except RecursionError:
-        raise ClientError(f"{name} cannot be used: {TOO_DEEP}") from None
-    except KeyError as error:
-        # fastavro raises it for a missing attribute.
-        raise ClientError(f"{name} cannot be read (it has no {error})") from None
     except BadArgument as error:
         # The schema may be valid: google-re2 is missing, or does not support one of its expressions.
-        raise ClientError(f"{name} cannot be used: {_one_line(error)}") from None
+        raise ClientError(f"{name} cannot be used: {one_line(error)}") from None
     except Exception as error:
-        # The libraries raise many types of exceptions for a schema that they cannot read. The text of a SchemaError is long.
-        reason = getattr(error, "message", None) or error
-        raise ClientError(f"{name} cannot be read ({type(error).__name__}: {_one_line(reason)})") from None
-
-
-def _one_line(reason: object) -> str:
-    return " ".join(f"{reason}".split())[:200]
+        raise unreadable_schema(name, error) from None
 
 
 def _writer(client: RegistryClient, schema_id: int | None, schema: RegisteredSchema) -> Write:

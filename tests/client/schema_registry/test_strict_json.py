@@ -19,7 +19,7 @@ from ottla.registry.errors import RegistryError
 from ottla.registry.formats.types import parse
 from tests.registry.stored import URL, StoredRegistry
 
-PYTHON = re.compile(r"recursion|Exceeds|sys\.|Error\b|int\(\)|unicode")
+PYTHON = re.compile(r"recursion|Exceeds|sys\.|Error\b|NotJson|int\(\)|unicode")
 DEEP = "[" * 100_000
 NESTED = '{"items":' * 600 + "{}" + "}" * 600
 DIGITS = "9" * 5_000
