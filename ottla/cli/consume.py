@@ -13,7 +13,7 @@ from ottla.cli.commands import Refused
 from ottla.cli.options import COUNT, PARTITION, Checked, asks, cluster_at
 from ottla.cli.output import note, printable, show_json, time_text
 from ottla.cli.positions import PLACE
-from ottla.cli.registry_values import check_registry_is_used, decoded_records, decodes, record_filter
+from ottla.cli.registry_values import decoded_records, decodes, record_filter, refuse_unused_registry
 from ottla.client.records.reading import ISOLATIONS
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def command(
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other; give one of them")
     if follow and end.kind != "end":
         raise click.UsageError("--follow and --to exclude each other; give one of them")
-    check_registry_is_used(is_used=decode, use="decoded values; give --decode as well")
+    refuse_unused_registry(is_needed=decode, use="decoded values; give --decode as well")
     if last is not None and last > MAX_LAST:
         raise click.UsageError(f"--last: at most {MAX_LAST:,} are allowed")
     wanted = Wanted(

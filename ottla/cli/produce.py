@@ -13,7 +13,7 @@ import click
 from ottla.cli.commands import Refused
 from ottla.cli.options import KEY_VALUE, PARTITION, PATH, asks, cluster_at
 from ottla.cli.output import note, progress, show_json
-from ottla.cli.registry_values import check_registry_is_used, encodes, value_encoder, version_encoder
+from ottla.cli.registry_values import encodes, refuse_unused_registry, value_encoder, version_encoder
 
 if TYPE_CHECKING:
     from ottla.client.records.producing import TopicProducer
@@ -157,7 +157,7 @@ def _check_schemas(schema: Path | None, value_schema: object, key_schema: object
     if key_schema is not None and not has_key:
         raise click.UsageError("--key-schema encodes keys; give --key, --key-separator or --key-field as well")
     is_used = bool(of_value) or key_schema is not None
-    check_registry_is_used(is_used=is_used, use="encoded records; give --schema, --value-schema or --key-schema as well")
+    refuse_unused_registry(is_needed=is_used, use="encoded records; give --schema, --value-schema or --key-schema as well")
 
 
 def _show(producer: TopicProducer, topic: str, *, is_aborted: bool, as_json: bool) -> None:

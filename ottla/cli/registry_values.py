@@ -46,10 +46,10 @@ def decodes(command: C) -> C:
     return click.option("--decode", is_flag=True, help="Decode keys and values in a schema registry's format to JSON.")(command)
 
 
-def check_registry_is_used(*, is_used: bool, use: str) -> None:
+def refuse_unused_registry(*, is_needed: bool, use: str) -> None:
     """Raise `UsageError` if ``--registry`` is on the command line of a command that needs no registry. ``use`` says how to use
     it."""
-    if is_given("registry") and not is_used:
+    if is_given("registry") and not is_needed:
         raise click.UsageError(f"--registry is for {use}")
 
 

@@ -14,8 +14,9 @@ DEFAULT_LIFETIME_MS = -1
 
 
 def create_token(brokers: BrokerConnections, owner: KafkaPrincipal) -> CreateDelegationTokenResponse:
-    """Create a token for ``owner``, and wait until all brokers know the token: the controller responds before. Raises
-    `KafkaAnswered`, for example if the brokers have no ``delegation.token.secret.key``."""
+    """Create a token for ``owner``, and wait until all brokers know the token, because the controller responds before other
+    brokers have read the record of the token. Raises `KafkaAnswered`, for example if the brokers have no
+    ``delegation.token.secret.key``."""
     what = f"creating a delegation token of {owner}"
     request = CreateDelegationTokenRequest(
         owner_principal_type=owner.type, owner_principal_name=owner.name, max_lifetime_ms=DEFAULT_LIFETIME_MS
