@@ -13,7 +13,7 @@ from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
 from ottla.broker.view.health import NO_STRAYS, Health
 from ottla.broker.view.partitions import HeldPartition, LogDetail, LogState, PartitionDetail, Totals
 from ottla.broker.view.topics import TopicListing, TopicSize
-from ottla.broker.view.transactions import TransactionDescription, TransactionListing
+from ottla.broker.view.transactions import TransactionDescription
 from ottla.client.admin import groups, transactions
 from ottla.client.admin.activity import committed_offsets
 from ottla.client.admin.log_sizes import log_sizes
@@ -26,7 +26,7 @@ from ottla.client.explain.diagnosis import waiting_group
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.wording import counted
 from ottla.console.client_values import group_detail, topic_listing, transaction_description
-from ottla.console.cluster_view import ClusterView
+from ottla.console.cluster_view import ClusterView, TransactionRow
 from ottla.console.kept_reads import KeptReads
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.metadata import MetadataResponse
@@ -45,8 +45,6 @@ class ClientView:
     def __init__(self, client: Callable[[], KafkaClient], kept: KeptReads) -> None:
         self._client = client
         self._kept = kept
-        self._transactions: dict[str, transactions.TransactionListing] = {}
-        """The transactional ids that `transactions` has listed, with their coordinators."""
 
     @property
     def _brokers(self) -> BrokerConnections:
@@ -237,24 +235,26 @@ class ClientView:
     def group(self, group_id: str) -> GroupDetail:
         return group_detail(waiting_group(self._brokers, group_id))
 
-    def transactions(self) -> Listed[TransactionListing]:
+    def transactions(self) -> Listed[TransactionRow]:
         silent: list[ClientError] = []
         try:
             listed = transactions.list_transactions(self._brokers, silent=silent)
         except KafkaAnswered as error:
             listed, silent = [], [error]
-        self._transactions = {one.transactional_id: one for one in listed}
         rows = [
-            TransactionListing(
-                transactional_id=one.transactional_id, state=one.state, is_open=one.state in transactions.OPEN_STATES
+            TransactionRow(
+                transactional_id=one.transactional_id,
+                state=one.state,
+                is_open=one.state in transactions.OPEN_STATES,
+                coordinator=one.coordinator,
             )
             for one in listed
         ]
         return Listed(rows=rows, missing=[str(error) for error in silent])
 
-    def described(self, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
-        listings = [self._transactions[one] for one in transactional_ids if one in self._transactions]
-        return [transaction_description(one) for one in transactions.describe_listed(self._brokers, listings)]
+    def described(self, rows: Sequence[TransactionRow]) -> list[TransactionDescription]:
+        coordinators = {row.transactional_id: row.coordinator for row in rows}
+        return [transaction_description(one) for one in transactions.describe_listed(self._brokers, coordinators)]
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
         try:

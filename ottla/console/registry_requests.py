@@ -12,9 +12,9 @@ REQUESTS: Final = 8
 T = TypeVar("T")
 
 
-def sent_together(requests: Iterable[Callable[[], T]], check: Callable[[], None] = lambda: None) -> list[T]:
+def concurrently(requests: Iterable[Callable[[], T]], check: Callable[[], None]) -> list[T]:
     """Return the results of all requests in their order. ``check`` is called before each request, and may raise an exception that
-    ends the page. Raises the error of the first request that failed."""
+    ends the page or action. Raises the error of the first request that failed."""
 
     def send(request: Callable[[], T]) -> T:
         check()

@@ -11,7 +11,7 @@ import msgspec
 
 from ottla.console.page_request import Asked
 from ottla.console.paging import matching, part_of
-from ottla.console.registry_requests import sent_together
+from ottla.console.registry_requests import concurrently
 from ottla.control.command import CommandRefused
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def schemas(asked: Asked) -> dict[str, Any]:
 
     def read() -> dict[str, Any]:
         first: list[Callable[[], Any]] = [admin.subjects, partial(admin.subjects, deleted=True), admin.level]
-        of_live, of_all, level = sent_together(first, asked.deadline.check)
+        of_live, of_all, level = concurrently(first, asked.deadline.check)
         live = set(of_live)
         part = part_of(matching(sorted(live.union(of_all)), asked, str), asked)
         requests = [partial(_row, admin, name, is_deleted=name not in live) for name in part.rows]
-        rows = sent_together(requests, asked.deadline.check)
+        rows = concurrently(requests, asked.deadline.check)
         return {"url": admin.url, "level": level, "part": msgspec.structs.replace(part, rows=rows)}
 
     return asked.last_read.get(_interval(), read)
@@ -66,7 +66,7 @@ def subject(asked: Asked) -> dict[str, Any]:
             partial(admin.level, name),
             admin.level,
         ]
-        everything, of_live, level, global_level = sent_together(first, asked.deadline.check)
+        everything, of_live, level, global_level = concurrently(first, asked.deadline.check)
         live = set(of_live)
         number = wanted or max(live or everything, default=0)
         shown, users = None, []
@@ -75,7 +75,7 @@ def subject(asked: Asked) -> dict[str, Any]:
                 partial(admin.version, name, number, deleted=True),
                 partial(admin.users, name, number),
             ]
-            shown, users = sent_together(of_version, asked.deadline.check)
+            shown, users = concurrently(of_version, asked.deadline.check)
         if shown is None:
             unknown = f"unknown version {number} of subject {name!r}" if everything else f"unknown subject {name!r}"
             raise CommandRefused(404, f"{unknown} at {admin.url}")
@@ -116,7 +116,7 @@ def _formatted(version: SubjectVersion) -> str:
 
 def _users(asked: Asked, admin: RegistryAdmin, ids: list[int]) -> dict[str, Any]:
     shown = ids[:USERS_SHOWN]
-    places = sent_together([partial(admin.places, number) for number in shown], asked.deadline.check)
+    places = concurrently([partial(admin.places, number) for number in shown], asked.deadline.check)
     users = [{"id": number, "versions": of[:USERS_SHOWN]} for number, of in zip(shown, places, strict=True)]
     return {"users": users, "more_users": len(ids) - len(users)}
 

@@ -33,7 +33,7 @@ def transactions(asked: Asked) -> dict[str, Any]:
     ordered = sorted(listed.rows, key=lambda one: (not one.is_open, one.transactional_id))
     part = part_of(matching(ordered, asked, lambda one: one.transactional_id), asked)
     ids = [row.transactional_id for row in part.rows]
-    described = asked.view.described(ids)
+    described = asked.view.described(part.rows)
     now_ms, holders = asked.loop.read(lambda controlled: (now_of(controlled), clients_of(controlled, ids)))
     rows = [
         {

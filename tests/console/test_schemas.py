@@ -17,6 +17,7 @@ from ottla.client.schema_registry.registry_client import Registry
 from ottla.client.security.client_config import Secret
 from ottla.client.security.http_client import HttpResponse
 from ottla.console import schemas
+from ottla.console.actions import schemas as schema_actions
 from ottla.console.actions.produce_arguments import COMMAND_BYTES
 from ottla.console.actions.registry import carried_out
 from ottla.console.actions.schemas import USERS_SHOWN
@@ -285,6 +286,13 @@ def test_subject_to_whose_versions_other_schemas_refer_is_not_deleted(site: Site
     for subject in ("order", "basket", "invoice"):
         site.act("delete-subject", subject=subject)
     assert site.preview("delete-subject", subject="customer")["rows"] == [[1], [2], [3]]
+
+
+def test_preview_sends_no_request_for_references_after_its_deadline(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.stored.register("customer", json.dumps(record("Customer")))
+    monkeypatch.setattr(schema_actions, "CHECK_TIMEOUT_S", 0.0)
+    refused = site.refusal("delete-subject", subject="customer")
+    assert refused == ("the registry did not say within 0 s whether other schemas refer to subject 'customer'; try again later")
 
 
 def test_many_schemas_that_refer_to_a_deleted_subject_are_counted(site: Site) -> None:

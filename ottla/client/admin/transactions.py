@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -160,28 +160,33 @@ def describe_if_known(brokers: BrokerConnections, transactional_id: str) -> Tran
         return None
 
 
-def describe_listed(brokers: BrokerConnections, listings: Sequence[TransactionListing]) -> list[TransactionDescription]:
-    """Describe listed transactional ids with one request to each coordinator. Ids that have expired meanwhile are omitted; an id
-    whose coordinator has moved is described with a request of its own."""
+def describe_listed(brokers: BrokerConnections, coordinators: Mapping[str, int | None]) -> list[TransactionDescription]:
+    """Describe transactional ids, given with their coordinators, with one request to each coordinator. Ids that have expired
+    meanwhile are omitted; an id whose coordinator has moved is described with a request of its own. Raises `ClientError` for a
+    coordinator that does not respond."""
     names: dict[int, list[str]] = {}
-    for listing in listings:
-        names.setdefault(listing.coordinator, []).append(listing.transactional_id)
+    for transactional_id, coordinator in coordinators.items():
+        if coordinator is not None:
+            names.setdefault(coordinator, []).append(transactional_id)
 
-    def ask(node: BrokerNode, connection: BrokerConnection) -> list[Any]:
-        if node.node_id not in names:
-            return []
-        request = DescribeTransactionsRequest(transactional_ids=names[node.node_id])
-        answered: list[Any] = brokers.ask(connection, request).transaction_states
-        return answered
+    nodes = {node.node_id: node for node in brokers.nodes()} if names else {}
+    answers: dict[str, Any] = {}
+    for node_id in sorted(names.keys() & nodes.keys()):
 
-    answers = {one.transactional_id: one for one in brokers.of_all("describing transactions", ask, silent=[])}
+        def attempt(node: BrokerNode = nodes[node_id]) -> list[Any]:
+            request = DescribeTransactionsRequest(transactional_ids=names[node.node_id])
+            states: list[Any] = brokers.ask(brokers.node(node), request).transaction_states
+            return states
+
+        states = brokers.until_final(f"describing transactions of broker {node_id}", attempt)
+        answers.update((state.transactional_id, state) for state in states)
     found: list[TransactionDescription | None] = []
-    for listing in listings:
-        answer = answers.get(listing.transactional_id)
+    for transactional_id in coordinators:
+        answer = answers.get(transactional_id)
         if answer is not None and answer.error_code == Code.NONE:
             found.append(_described(answer))
         elif answer is None or answer.error_code != Code.TRANSACTIONAL_ID_NOT_FOUND:
-            found.append(describe_if_known(brokers, listing.transactional_id))
+            found.append(describe_if_known(brokers, transactional_id))
     return [one for one in found if one is not None]
 
 

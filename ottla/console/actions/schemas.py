@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -24,12 +25,14 @@ from ottla.client.wording import counted
 from ottla.console.actions.action import ActionClients, Effects, Name, shortened
 from ottla.console.actions.encoded_parts import MAX_VERSION
 from ottla.console.actions.produce_arguments import COMMAND_BYTES
-from ottla.console.registry_requests import sent_together
+from ottla.console.registry_requests import concurrently
 
 REASONS_SHOWN: Final = 5
 """Maximum number of reasons for an incompatibility in an error."""
 USERS_SHOWN: Final = 5
 """Maximum number of schemas, and of versions with one of these schemas, that an error shows as users of a version."""
+CHECK_TIMEOUT_S: Final = 10.0
+"""Time, in seconds, after which a preview sends no more requests for the schemas that refer to a subject."""
 VERSIONS_CHECKED: Final = 200
 """Maximum number of versions of a subject for which a preview requests the schemas that refer to them."""
 REGISTRY: Final = "the registry"
@@ -203,12 +206,13 @@ def _check_deletion(what: str, *, is_deleted: bool, is_permanent: bool) -> None:
 def _check_unreferenced(admin: RegistryAdmin, what: str, subject: str, versions: Sequence[int]) -> None:
     """Raise `ClientError` if schemas refer to one of the newest `VERSIONS_CHECKED` versions. The registry checks all versions."""
     newest = sorted(versions)[-VERSIONS_CHECKED:]
-    found = sent_together([partial(admin.users, subject, version) for version in newest])
+    check = _deadline(what)
+    found = concurrently([partial(admin.users, subject, version) for version in newest], check)
     users = [(version, number) for version, numbers in zip(newest, found, strict=True) for number in numbers]
     if not users:
         return
     shown = users[:USERS_SHOWN]
-    places = sent_together([partial(admin.places, number) for _, number in shown])
+    places = concurrently([partial(admin.places, number) for _, number in shown], check)
     texts = []
     for (version, number), of_schema in zip(shown, places, strict=True):
         by = " and ".join(f"version {at} of {name!r}" for name, at in of_schema[:USERS_SHOWN]) or f"schema id {number}"
@@ -219,6 +223,19 @@ def _check_unreferenced(admin: RegistryAdmin, what: str, subject: str, versions:
     raise ClientError(
         f"the registry refuses to delete {what}, because other schemas refer to it: {listed}; delete these versions first"
     )
+
+
+def _deadline(what: str) -> Callable[[], None]:
+    """Return a function that raises `ClientError` if it is called more than `CHECK_TIMEOUT_S` from now."""
+    end_s = time.monotonic() + CHECK_TIMEOUT_S
+
+    def check() -> None:
+        if time.monotonic() >= end_s:
+            raise ClientError(
+                f"the registry did not say within {CHECK_TIMEOUT_S:.0f} s whether other schemas refer to {what}; try again later"
+            )
+
+    return check
 
 
 def _loss(values: str, *, is_permanent: bool) -> str:

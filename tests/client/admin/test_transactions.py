@@ -63,8 +63,7 @@ def test_listed_transactional_ids_are_described_with_one_request_to_each_coordin
         for state, name, code in zip(answered, "abc", codes, strict=True)
     ]
     scripted = broker(DescribeTransactions=[DescribeTransactionsResponse(transaction_states=states)])
-    listings = [listing(name) for name in "abc"]
-    found = transactions.describe_listed(ScriptedCluster(kafka=scripted).brokers(), listings)
+    found = transactions.describe_listed(ScriptedCluster(kafka=scripted).brokers(), dict.fromkeys("abc", 1))
     assert [one.transactional_id for one in found] == ["a", "c"]
     assert scripted.names().count("DescribeTransactions") == 1
 
@@ -72,13 +71,24 @@ def test_listed_transactional_ids_are_described_with_one_request_to_each_coordin
 def test_listed_transactional_id_whose_coordinator_moved_is_described_alone() -> None:
     moved = described(Code.NOT_COORDINATOR)
     scripted = broker(DescribeTransactions=[moved, described()])
-    found = transactions.describe_listed(ScriptedCluster(kafka=scripted).brokers(), [listing("x")])
+    found = transactions.describe_listed(ScriptedCluster(kafka=scripted).brokers(), {"x": 1})
     assert [(one.transactional_id, one.producer_id) for one in found] == [("x", 7)]
     assert scripted.names()[-2:] == ["FindCoordinator", "DescribeTransactions"]
 
 
-def listing(name: str) -> transactions.TransactionListing:
-    return transactions.TransactionListing(transactional_id=name, coordinator=1, producer_id=7, state="Ongoing")
+def test_listed_transactional_ids_are_described_without_connections_to_other_brokers() -> None:
+    """The dead broker 2 coordinates none of the ids."""
+    nodes = metadata(nodes={1: "kafka", 2: "dead"}, leaders={})
+    cluster = ScriptedCluster(kafka=broker(Metadata=[nodes]))
+    assert [one.transactional_id for one in transactions.describe_listed(cluster.brokers(), {"x": 1})] == ["x"]
+    assert cluster.pauses == []
+
+
+def test_dead_coordinator_of_listed_transactional_ids_is_waited_for_once() -> None:
+    cluster = ScriptedCluster(kafka=broker(Metadata=[metadata(nodes={1: "kafka", 2: "dead"}, leaders={})]))
+    with pytest.raises(ClientError, match="dead:9092"):
+        transactions.describe_listed(cluster.brokers(timeout_s=10), {"x": 2, "y": 2})
+    assert cluster.now_s <= 11
 
 
 def broker(**answers: Any) -> ScriptedBroker:
