@@ -1,4 +1,7 @@
-"""One deadline for a whole HTTP exchange: connecting, TLS, the request, and the response with its headers, also after redirects.
+"""One deadline for a whole HTTP exchange: connecting, TLS, and the response with its headers, also after redirects.
+
+The TLS handshake, and each write of the request, may take as long as was left when the connection was opened, so a server that
+reads slowly may delay the end of the exchange.
 
 The timeout of urllib applies to each read of the socket, so a server that sends single bytes could otherwise occupy a thread for
 hours. Only the resolution of the host's name is not limited here, but by the resolver's own timeouts.
@@ -45,7 +48,11 @@ class ExchangeDeadline:
                 refused = error
             else:
                 # TLS uses this timeout for its whole handshake.
-                connected.settimeout(self.left_s())
+                try:
+                    connected.settimeout(self.left_s())
+                except TimeoutError:
+                    connected.close()
+                    raise
                 return connected
         raise refused
 

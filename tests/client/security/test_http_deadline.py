@@ -90,3 +90,18 @@ def test_host_without_a_server_is_refused_like_by_urllib() -> None:
         port = server.getsockname()[1]
     with pytest.raises(URLError, match="refused"):
         ExchangeDeadline(10, lambda: 0.0).opener().open(f"http://localhost:{port}/", timeout=10)
+
+
+def test_connection_that_is_open_only_after_the_deadline_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, connected = [0.0], list[socket.socket]()
+    original = socket.create_connection
+
+    def connect_late(*given: object) -> socket.socket:
+        connected.append(original(*given))  # type: ignore[arg-type]
+        clock[0] = 10
+        return connected[0]
+
+    monkeypatch.setattr(socket, "create_connection", connect_late)
+    with listening(drained) as address, pytest.raises(TimeoutError, match=TOO_LONG):
+        ExchangeDeadline(5, lambda: clock[0]).connect(address, 5)
+    assert connected[0].fileno() == -1
