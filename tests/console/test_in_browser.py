@@ -12,6 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla import Broker
+from ottla.client import KafkaClient
+from ottla.client.admin.transactions import abort
 from tests.console import loaded
 from tests.console.conditions import WITHIN_S, look_elsewhere, state_is, text
 from tests.console.loaded import GROUPS, TIMEOUT_S, commit_offset, producer, write
@@ -313,6 +315,23 @@ def test_extreme_record_timestamps_are_rendered_in_the_web_console(browser: Brow
         titles = browser.script("return [...document.querySelectorAll('#sequence .data title')].map((title) => title.textContent)")
         assert titles[0].startswith("-100000000000000000 1 record written")
         assert browser.complaints() == []
+
+
+def test_records_of_a_transaction_come_from_its_producer_after_another_client_has_aborted_it(browser: Browser) -> None:
+    with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
+        create(client, "orders")
+        made = producer(broker, "checkout")
+        made.begin_transaction()
+        made.produce("orders", b"of the producer")
+        made.flush(TIMEOUT_S)
+        with KafkaClient(broker.bootstrap) as other:
+            abort(other.brokers, "checkout")
+        browser.enter(broker.ready["console"])
+        browser.show("transaction?id=checkout")
+        browser.wait("document.querySelectorAll('#sequence .marker').length === 1")
+        arrows = "#sequence .request .arrow, #sequence .data .arrow"
+        starts = browser.script(f"return [...document.querySelectorAll('{arrows}')].map((line) => line.getAttribute('x1'))")
+        assert starts[0] == starts[1] != starts[2], starts
 
 
 def press(browser: Browser, selector: str, button: int = 0) -> None:

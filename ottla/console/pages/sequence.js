@@ -48,15 +48,15 @@ function row(event, y, x, of, first, writer) {
     svg("circle", { cx: coordinator, cy: y, r: 4 }), svg("text", { x: coordinator + 9, y: y + 4 }, text));
 }
 
-// Returns the client that caused each event. No log contains it, so it is the client that sent a request with the same producer id
-// and epoch, else the client of the last request before the event.
+// Returns the client that caused each event. No log contains it, so it is the client that has sent the last request with the same
+// producer id and epoch before the event, else the client of the last request.
 function writersOf(events, first) {
   const key = (event) => `${event.producer_id} ${event.producer_epoch}`;
   const asking = events.filter((event) => event.kind === "request" && event.where.startsWith("from "));
-  const byProducer = new Map(asking.map((event) => [key(event), event.where.slice(5)]));
+  const byProducer = new Map();
   let last = first;
   return events.map((event) => {
-    if (asking.includes(event)) last = event.where.slice(5);
+    if (asking.includes(event)) byProducer.set(key(event), last = event.where.slice(5));
     return byProducer.get(key(event)) ?? last;
   });
 }
