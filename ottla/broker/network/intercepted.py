@@ -63,7 +63,7 @@ def intercepted(
         connection_id=route.context.connection_id,
         request=request,
         size_bytes=size_bytes,
-        refusal=partial(_refusal, route.api),
+        refusal=partial(error_response, route.api),
         topics=ports.request_topics,
     )
     verdict = interception.intercept(incoming)
@@ -72,7 +72,7 @@ def intercepted(
     return _InterceptedRequest(ports, client, dispatcher, verdict, route).handle(request, size_bytes)
 
 
-def _refusal(api: Declared[Any], request: Any, version: int, code: Code) -> Any:
+def error_response(api: Declared[Any], request: Any, version: int, code: Code) -> Any:
     """The error response to a request; None if it gets none, so that the connection is closed only after the verdict's delays."""
     try:
         return api.failed(request, version, code)

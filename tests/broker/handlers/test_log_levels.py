@@ -31,7 +31,13 @@ SET, DELETE, APPEND = range(3)
 
 @pytest.fixture(autouse=True)
 def levels() -> Iterator[None]:
+    """The levels belong to the process, so another test may have changed them."""
+    default_levels()
     yield
+    default_levels()
+
+
+def default_levels() -> None:
     for name in LOGGERS:
         LOG_LEVELS.set(name, None)
     LOG_LEVELS.set(ROOT, "INFO")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 
 from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.broker.hooks.interception import Ending, IncomingRequest, Point, Reached
+from ottla.broker.network.intercepted import error_response
 from ottla.control.faults.added_fault import HITS_KEPT
 from ottla.control.faults.api_names import request_type, response_type
 from ottla.control.faults.error_responses import CHANGING, READING, _element, _types
@@ -48,7 +50,7 @@ def asked(request: Any, version: int | None = None, client_id: str = "c", known:
         connection_id=1,
         request=request,
         size_bytes=100,
-        refusal=declaration(key).failed,
+        refusal=partial(error_response, declaration(key)),
         topics=known or Known(),
     )
 
