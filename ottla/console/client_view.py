@@ -13,7 +13,7 @@ from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
 from ottla.broker.view.health import NO_STRAYS, Health
 from ottla.broker.view.partitions import HeldPartition, LogDetail, LogState, PartitionDetail, Totals
 from ottla.broker.view.topics import TopicListing, TopicSize
-from ottla.broker.view.transactions import TransactionDescription
+from ottla.broker.view.transactions import TransactionDescription, TransactionListing
 from ottla.client.admin import groups, transactions
 from ottla.client.admin.activity import committed_offsets
 from ottla.client.admin.log_sizes import log_sizes
@@ -26,7 +26,7 @@ from ottla.client.explain.diagnosis import waiting_group
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.wording import counted
 from ottla.console.client_values import group_detail, topic_listing, transaction_description
-from ottla.console.cluster_view import ClusterView, TransactionRow
+from ottla.console.cluster_view import ClusterView
 from ottla.console.kept_reads import KeptReads
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.metadata import MetadataResponse
@@ -235,14 +235,14 @@ class ClientView:
     def group(self, group_id: str) -> GroupDetail:
         return group_detail(waiting_group(self._brokers, group_id))
 
-    def transactions(self) -> Listed[TransactionRow]:
+    def transactions(self) -> Listed[TransactionListing]:
         silent: list[ClientError] = []
         try:
             listed = transactions.list_transactions(self._brokers, silent=silent)
         except KafkaAnswered as error:
             listed, silent = [], [error]
         rows = [
-            TransactionRow(
+            TransactionListing(
                 transactional_id=one.transactional_id,
                 state=one.state,
                 is_open=one.state in transactions.OPEN_STATES,
@@ -252,7 +252,7 @@ class ClientView:
         ]
         return Listed(rows=rows, missing=[str(error) for error in silent])
 
-    def described(self, rows: Sequence[TransactionRow]) -> list[TransactionDescription]:
+    def described(self, rows: Sequence[TransactionListing]) -> list[TransactionDescription]:
         coordinators = {row.transactional_id: row.coordinator for row in rows}
         return [transaction_description(one) for one in transactions.describe_listed(self._brokers, coordinators)]
 

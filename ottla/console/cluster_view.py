@@ -8,27 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
-
 from ottla.broker.view.brokers import ViewedBroker
 from ottla.broker.view.coordinators import Listed
 from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
 from ottla.broker.view.health import Health
 from ottla.broker.view.partitions import LogState, PartitionDetail, Totals
 from ottla.broker.view.topics import TopicListing, TopicSize
-from ottla.broker.view.transactions import TransactionDescription
+from ottla.broker.view.transactions import TransactionDescription, TransactionListing
 from ottla.client.admin.strays import Stray
 from ottla.protocol.topic_partition import TopicPartition
-
-
-class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A transactional id. ``is_open``: its transaction is not completed yet. ``coordinator`` is the node id of the broker that
-    listed the id; None for this process's broker."""
-
-    transactional_id: str
-    state: str
-    is_open: bool
-    coordinator: int | None = None
 
 
 class ClusterView(Protocol):
@@ -73,9 +61,9 @@ class ClusterView(Protocol):
         """Return a group. Raises GROUP_ID_NOT_FOUND."""
         ...
 
-    def transactions(self) -> Listed[TransactionRow]: ...
+    def transactions(self) -> Listed[TransactionListing]: ...
 
-    def described(self, rows: Sequence[TransactionRow]) -> list[TransactionDescription]:
+    def described(self, rows: Sequence[TransactionListing]) -> list[TransactionDescription]:
         """Return the state of transactional ids of `transactions`. Expired ids are omitted."""
         ...
 

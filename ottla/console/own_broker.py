@@ -12,9 +12,9 @@ from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
 from ottla.broker.view.health import Health
 from ottla.broker.view.partitions import LogState, PartitionDetail, Totals
 from ottla.broker.view.topics import TopicListing, TopicSize
-from ottla.broker.view.transactions import TransactionDescription
+from ottla.broker.view.transactions import TransactionDescription, TransactionListing
 from ottla.client.admin.strays import Stray
-from ottla.console.cluster_view import ClusterView, TransactionRow
+from ottla.console.cluster_view import ClusterView
 from ottla.control.pages import LoopReader
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -61,12 +61,10 @@ class OwnBroker:
     def group(self, group_id: str) -> GroupDetail:
         return self._loop.in_steps(lambda controlled: groups.group(controlled.broker, group_id))
 
-    def transactions(self) -> Listed[TransactionRow]:
-        listed = self._loop.in_steps(lambda controlled: transactions.transactions(controlled.broker))
-        rows = [TransactionRow(transactional_id=one.transactional_id, state=one.state, is_open=one.is_open) for one in listed.rows]
-        return Listed(rows=rows, missing=listed.missing)
+    def transactions(self) -> Listed[TransactionListing]:
+        return self._loop.in_steps(lambda controlled: transactions.transactions(controlled.broker))
 
-    def described(self, rows: Sequence[TransactionRow]) -> list[TransactionDescription]:
+    def described(self, rows: Sequence[TransactionListing]) -> list[TransactionDescription]:
         ids = [row.transactional_id for row in rows]
         return self._loop.in_steps(lambda controlled: transactions.described(controlled.broker, ids))
 

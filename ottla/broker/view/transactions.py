@@ -32,11 +32,13 @@ class Ports(Protocol):
 
 
 class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
-    """A transactional id. ``is_open``: its transaction is not completed yet."""
+    """A transactional id. ``is_open``: its transaction is not completed yet. ``coordinator`` is the node id of the broker that has
+    listed the id; None in the view of a broker itself."""
 
     transactional_id: str
     state: str
     is_open: bool
+    coordinator: int | None = None
 
 
 class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
