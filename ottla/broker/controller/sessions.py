@@ -9,7 +9,7 @@ import structlog
 
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.loop.env import Clock, Timer, Timers
-from ottla.broker.loop.lifecycle import TOKEN_SWEEP, Lifecycle
+from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.metadata.cluster import NEXT_SWEEP_MS
 from ottla.protocol.errors import KafkaError
@@ -61,7 +61,7 @@ class TimedDecisions:
             self._again("rebalance", self._rebalance_interval_ms, self._rebalance)
         self._again("unclean_elections", self._unclean_interval_ms, self._elect_unclean)
         if self._token_interval_ms is not None:
-            self._again(TOKEN_SWEEP, self._token_interval_ms, self._sweep_tokens)
+            self._again("delegation_tokens", self._token_interval_ms, self._sweep_tokens, may_have_secrets=True)
         self._again("observers", OBSERVER_SESSION_MS, self._forget_observers)
 
     def stop(self) -> None:
@@ -69,7 +69,7 @@ class TimedDecisions:
             timer.cancel()
         self._timers.clear()
 
-    def _again(self, name: str, delay_ms: int, decide: Callable[[], int]) -> None:
+    def _again(self, name: str, delay_ms: int, decide: Callable[[], int], *, may_have_secrets: bool = False) -> None:
         def due() -> None:
             if self._lifecycle.is_stopping:
                 return
@@ -82,8 +82,8 @@ class TimedDecisions:
                 self._errors.failed("controller_decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:
-                self._lifecycle.bug("controller_decision_failed", may_have_secrets=name == TOKEN_SWEEP, decision=name)
-            self._again(name, next_ms, decide)
+                self._lifecycle.bug("controller_decision_failed", may_have_secrets=may_have_secrets, decision=name)
+            self._again(name, next_ms, decide, may_have_secrets=may_have_secrets)
 
         self._timers[name] = self._env.call_by_clock(delay_ms, due)
 

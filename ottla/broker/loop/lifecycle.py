@@ -19,9 +19,6 @@ REASON_CHARACTERS: Final = 200
 
 HIDDEN: Final = "the text is hidden, because it may contain a secret"
 
-TOKEN_SWEEP: Final = "delegation_tokens"
-"""The periodic task that removes expired delegation tokens. The texts of its exceptions may contain secrets."""
-
 log = structlog.get_logger("broker")
 
 
@@ -52,7 +49,7 @@ class Lifecycle:
         if may_have_secrets and raised is not None:
             self._errors.failed(event, without_text(raised), level="error", exception=_without_texts(raised), **fields)
             return
-        self._errors.failed(event, repr(sys.exception())[:REASON_CHARACTERS], level="exception", **fields)
+        self._errors.failed(event, repr(raised)[:REASON_CHARACTERS], level="exception", **fields)
 
     def work_failed(self) -> None:
         """Report a bug in background work or in a callback. Called in an ``except`` block.

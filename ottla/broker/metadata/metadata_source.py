@@ -16,8 +16,18 @@ from ottla.protocol.steps import Steps
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.transaction_history import TransactionHistory
 
-Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | None]], None]
-"""Repeats a named task at an interval (`Housekeeping.repeat`)."""
+
+class Repeat(Protocol):
+    """Repeats a named task at an interval (`Housekeeping.repeat`)."""
+
+    def __call__(
+        self,
+        name: str,
+        interval_ms: Callable[[Settings], int],
+        task: Callable[[], Steps[None] | None],
+        *,
+        may_have_secrets: bool = False,
+    ) -> None: ...
 
 
 class MetadataSource(Protocol):

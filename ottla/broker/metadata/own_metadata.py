@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from ottla.broker.config.settings import Settings
-from ottla.broker.loop.lifecycle import TOKEN_SWEEP
 from ottla.broker.metadata.cluster import NEXT_SWEEP_MS, ClusterCommands
 from ottla.broker.metadata.local_partitions import LocalPartitions, SoleReplicas
 from ottla.broker.metadata.metadata_listener import MetadataListener
@@ -85,7 +84,7 @@ class OwnMetadata:
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
         if self._kernel.config.settings.delegation_token_secret_key:
-            repeat(TOKEN_SWEEP, self._next_sweep_ms, self._sweep_tokens)
+            repeat("delegation_tokens", self._next_sweep_ms, self._sweep_tokens, may_have_secrets=True)
 
     def _sweep_tokens(self) -> None:
         self._has_expired_tokens = self.cluster.sweep_tokens(self._kernel.env.now_ms())

@@ -8,7 +8,6 @@ import structlog
 
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Timer
-from ottla.broker.loop.lifecycle import TOKEN_SWEEP
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partitions
@@ -71,13 +70,14 @@ class Housekeeping:
         *,
         waits_after_start: bool = False,
         is_by_clock: bool = True,
+        may_have_secrets: bool = False,
     ) -> None:
         """Run a task repeatedly. A task may return a coroutine, which runs in steps.
 
         The interval begins at the end of a run, so runs of a task never overlap. The first run begins after an interval or, with
         ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock`` means that `Env.call_by_clock` measures the interval. A
         test may stop that clock. Tasks that depend on the age of data need this clock; tasks that check files or connections must
-        not use it.
+        not use it. With ``may_have_secrets`` the texts of the task's exceptions are not logged.
         """
         call_later = self._env.call_by_clock if is_by_clock else self._env.call_later
 
@@ -90,7 +90,7 @@ class Housekeeping:
                 # A failed write has changed nothing, and the next run tries again.
                 self._disk.refused(self._directory.path, error)
             else:
-                self._lifecycle.bug("task_failed", may_have_secrets=name == TOKEN_SWEEP, task=name)
+                self._lifecycle.bug("task_failed", may_have_secrets=may_have_secrets, task=name)
             again()
 
         def begin() -> None:
