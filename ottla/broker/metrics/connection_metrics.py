@@ -44,10 +44,8 @@ def connection_metrics(ports: Ports) -> Iterator[Metric]:
     def outcomes(outcome: str) -> dict[str, int]:
         return {listener: counters.authentications[listener, outcome] for listener in listeners}
 
-    current = connections.open_by_listener()
-    yield _of_listeners(
-        GaugeMetricFamily, "connection_count", "Open connections", {listener: current.get(listener, 0) for listener in listeners}
-    )
+    current = {listener: connections.open_at(listener) for listener in listeners}
+    yield _of_listeners(GaugeMetricFamily, "connection_count", "Open connections", current)
     yield total("connection_creation", "Connections that clients have opened", connections.opened_by_listener)
     yield total("connection_close", "Connections that were closed, by clients or by the broker", connections.closed_by_listener)
     for what, text in AUTHENTICATIONS.items():

@@ -14,7 +14,7 @@ from ottla.broker.network.listener import Endpoint
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from ottla.broker.metrics.connection_metrics import Ports as ListeningPorts
+    from ottla.broker.metrics.connection_metrics import Ports as ConnectionPorts
     from ottla.broker.metrics.controller_report import ControllerReport
     from ottla.broker.metrics.exposition import Ports
 
@@ -50,14 +50,14 @@ class MetricsEndpoint:
 
         self._open(collect)
 
-    def open_for_controller(self, report: Callable[[], ControllerReport], listened: ListeningPorts) -> None:
+    def open_for_controller(self, report: Callable[[], ControllerReport], ports: ConnectionPorts) -> None:
         """Serve the metrics of a process that is only a controller, and those of its listener. Raises `ConfigError`."""
 
         def collect() -> list[Metric]:
             from ottla.broker.metrics.connection_metrics import connection_metrics
             from ottla.broker.metrics.controller_metrics import controller_metrics
 
-            return [*controller_metrics(report()), *connection_metrics(listened)]
+            return [*controller_metrics(report()), *connection_metrics(ports)]
 
         self._open(collect)
 

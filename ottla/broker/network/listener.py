@@ -265,16 +265,16 @@ class Connections:
         self.opened_by_listener[listener] += 1
         self.closed_by_listener[listener] += 1
 
-    def open_by_listener(self) -> dict[str, int]:
-        """The number of open connections by listener, without those that their address's quota refuses (ConnectionQuotas)."""
-        return dict(self.opened_by_listener - self.closed_by_listener)
+    def open_at(self, listener: str) -> int:
+        """The number of open connections to a listener, without those that their address's quota refuses (ConnectionQuotas)."""
+        return self.opened_by_listener[listener] - self.closed_by_listener[listener]
 
     def _is_full(self, listener: str, peer: str) -> bool:
         if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
             return True
         if self.of_listeners is None:
             return False
-        return self.open_by_listener().get(listener, 0) >= self.of_listeners.max_connections.get(listener, self.limit)
+        return self.open_at(listener) >= self.of_listeners.max_connections.get(listener, self.limit)
 
     def close_idle(self) -> None:
         """Close idle connections (connections.max.idle.ms), and abort closed connections whose client does not read its last
