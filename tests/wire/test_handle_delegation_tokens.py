@@ -11,7 +11,7 @@ import pytest
 from ottla import Acl, Broker, Cluster
 from ottla.client import ClientError, KafkaClient
 from ottla.client.security.client_config import Connecting
-from ottla.testing.security.client_access import DelegationToken
+from ottla.testing.security.delegation_token import DelegationToken
 from tests.support.waiting import wait_until
 from tests.wire.secured_clients.programs import go_program, java_program
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.random_tokens import random_token
 from ottla.testing.security.acls import Acl, BrokerAcls
-from ottla.testing.security.client_access import DelegationToken
 from ottla.testing.security.client_configs import (
     CLIENTS,
     LOGIN,
@@ -23,6 +22,7 @@ from ottla.testing.security.client_configs import (
     properties,
     quoted,
 )
+from ottla.testing.security.delegation_token import DelegationToken
 
 if TYPE_CHECKING:
     from ottla.client.kafka_client import KafkaClient
@@ -44,7 +44,7 @@ ENABLED: Final = "sasl.enabled.mechanisms"
 TOKEN_KEY: Final = "delegation.token.secret.key"
 CLOCK_SKEW_MS: Final = 600_000
 """A manual clock still has the time of the broker's start, so for the broker a client's token is issued in the future."""
-SCRAM: Final = "SCRAM-"
+SCRAM_PREFIX: Final = "SCRAM-"
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 ADMIN: Final = "ottla-handle"
 """The super user as whom `ottla.Broker` and `ottla.Cluster` themselves connect."""
@@ -300,7 +300,7 @@ class BrokerSecurity:
         self._check_has_tokens()
         if user is not None or password is not None:
             raise ValueError("token: a delegation token replaces user= and password=; leave them out")
-        possible = [name for name in self._mechanisms if name.startswith(SCRAM)]
+        possible = [name for name in self._mechanisms if name.startswith(SCRAM_PREFIX)]
         chosen = mechanism or (DEFAULT_MECHANISM if DEFAULT_MECHANISM in possible else next(iter(possible), None))
         if chosen is None or chosen not in possible:
             if not possible:

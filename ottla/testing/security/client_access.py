@@ -2,52 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ottla.testing.security.delegation_token import DelegationToken
+
 if TYPE_CHECKING:
-    from ottla.client.kafka_client import KafkaClient
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationToken:
-    """A delegation token (KIP-48), with which a client acts as the token's owner until the token expires."""
-
-    token_id: str
-    hmac: str = field(repr=False)
-    """The client's secret, in base64."""
-    owner: str
-    expires_ms: int
-    """The end of the token on the broker's clock, in ms since 1970."""
-
-
-class HandleSecurity(Protocol):
-    """The security of a handle (`broker_security.BrokerSecurity`)."""
-
-    def client_config(
-        self,
-        bootstrap: str,
-        client: str,
-        user: str | None,
-        mechanism: str | None,
-        password: str | None,
-        token: DelegationToken | None = None,
-    ) -> dict[str, Any]: ...
-
-    def client_properties(
-        self, bootstrap: str, user: str | None, mechanism: str | None, token: DelegationToken | None = None
-    ) -> Path: ...
-
-    def delegation_token(self, cluster: Callable[[], AbstractContextManager[KafkaClient]], user: str) -> DelegationToken: ...
-
-
-class Queries(Protocol):
-    """The requests of a handle (`cluster_queries.Questions`)."""
-
-    def cluster(self) -> KafkaClient: ...
+    from ottla.testing.cluster_queries import Questions
+    from ottla.testing.security.broker_security import BrokerSecurity
 
 
 class SecuredHandle(Protocol):
@@ -57,10 +19,10 @@ class SecuredHandle(Protocol):
     def bootstrap(self) -> str: ...
 
     @property
-    def _security(self) -> HandleSecurity: ...
+    def _security(self) -> BrokerSecurity: ...
 
     @property
-    def _questions(self) -> Queries: ...
+    def _questions(self) -> Questions: ...
 
 
 def client_config(

@@ -15,8 +15,8 @@ from ottla import Acl, Broker
 from ottla.broker.config.sources import read_properties
 from ottla.client.security.client_config import Connecting
 from ottla.testing.security.broker_security import BrokerSecurity
-from ottla.testing.security.client_access import DelegationToken
 from ottla.testing.security.client_configs import properties
+from ottla.testing.security.delegation_token import DelegationToken
 
 READ = Acl("alice", "read", topic="orders")
 ALICE = {"alice": "secret"}
