@@ -10,7 +10,7 @@ import ssl
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -185,30 +185,56 @@ class Echo(asyncio.BufferedProtocol):
         self._transport.write(bytes(self._buffer[:nbytes]))
 
 
-@pytest.mark.parametrize("is_watched", [False, True], ids=["without faults", "watched by a fault"])
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched: bool, broker: SecuredBroker) -> None:
+Conversation = Callable[[tuple[str, int]], Awaitable[bytes]]
+
+
+def served(
+    broker: SecuredBroker,
+    new_loop: Any,
+    protocol: Callable[[], asyncio.BufferedProtocol],
+    conversation: Conversation,
+    *,
+    is_watched: bool = False,
+) -> tuple[bytes, int]:
+    """Serve connections by TLS on a new event loop, with ``protocol`` after the handshake.
+
+    Returns the result of a client's conversation with the server, and the number of handshakes that are unfinished after it.
+    """
     settings = BrokerConfig({"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange})
     context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
     handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
 
     async def run() -> bytes:
         def accept() -> asyncio.BufferedProtocol:
-            return TlsHandshake(context, handshakes, lambda transport: Echo(), lambda: is_watched)
+            return TlsHandshake(context, handshakes, lambda transport: protocol(), lambda: is_watched)
 
         server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
-        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=trusting)
+        received = await conversation(server.sockets[0].getsockname())
+        server.close()
+        return received
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(asyncio.wait_for(run(), TIMEOUT_S)), handshakes.count
+
+
+def trusting() -> ssl.SSLContext:
+    """Return a context that accepts every certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["without faults", "watched by a fault"])
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched: bool, broker: SecuredBroker) -> None:
+    async def conversation(address: tuple[str, int]) -> bytes:
+        reader, writer = await asyncio.open_connection(*address, ssl=trusting())
         writer.write(b"x" * 300_000)
         echoed = await reader.readexactly(300_000)
         writer.close()
-        server.close()
         return echoed
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == b"x" * 300_000
-    assert handshakes.count == 0
+    assert served(broker, new_loop, Echo, conversation, is_watched=is_watched) == (b"x" * 300_000, 0)
 
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["without faults", "watched by a fault"])
@@ -216,25 +242,14 @@ def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched
 def test_asyncio_and_uvloop_send_a_tls_alert_to_a_client_without_tls(
     new_loop: Any, is_watched: bool, broker: SecuredBroker
 ) -> None:
-    settings = BrokerConfig({"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange})
-    context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
-    handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
-
-    async def run() -> bytes:
-        def accept() -> asyncio.BufferedProtocol:
-            return TlsHandshake(context, handshakes, lambda transport: Echo(), lambda: is_watched)
-
-        server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    async def conversation(address: tuple[str, int]) -> bytes:
+        reader, writer = await asyncio.open_connection(*address)
         writer.write(VERSIONS)
         sent = await reader.read()
         writer.close()
-        server.close()
         return sent
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == INTERNAL_ERROR
-    assert handshakes.count == 0
+    assert served(broker, new_loop, Echo, conversation, is_watched=is_watched) == (INTERNAL_ERROR, 0)
 
 
 class Burst(asyncio.BufferedProtocol):
@@ -255,25 +270,14 @@ class Burst(asyncio.BufferedProtocol):
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_large_response_before_the_end_of_a_connection_arrives_completely(new_loop: Any, broker: SecuredBroker) -> None:
-    settings = BrokerConfig({"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange})
-    context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
-    handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
-
-    async def run() -> bytes:
-        def accept() -> asyncio.BufferedProtocol:
-            return TlsHandshake(context, handshakes, lambda transport: Burst())
-
-        server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
-        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=trusting)
+    async def conversation(address: tuple[str, int]) -> bytes:
+        reader, writer = await asyncio.open_connection(*address, ssl=trusting())
         received = await reader.read()
         writer.close()
-        server.close()
         return received
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == BURST
+    received, _ = served(broker, new_loop, Burst, conversation)
+    assert received == BURST
 
 
 def test_client_that_refuses_the_certificate_gets_no_alert_in_return(broker: SecuredBroker) -> None:
