@@ -17,7 +17,7 @@ def prefer_standard_library() -> None:
 
 def main() -> int:
     prefer_standard_library()
-    # Imported here, because it imports `enum` and other modules.
+    # Imported after the path is sorted, because signal imports enum, and a file enum.py in PYTHONPATH would replace it.
     import signal
 
     is_server = sys.argv[1:2] == ["serve"]

@@ -1,8 +1,8 @@
 """The paths of the API, which are those of Confluent's registry, and their handlers.
 
 A request that changes something holds the `SchemaLog`'s lock from the check to the append, so that no other request runs between
-them. Schemas are parsed and compared without the lock, because a compiler may need a second
-(`compilations`). A registration compares again if the subject changed before it took the lock.
+them. Schemas are parsed and compared without the lock, because a compiler may need a second (`compilations`). A registration
+compares again if the subject changed before it took the lock.
 """
 
 from __future__ import annotations

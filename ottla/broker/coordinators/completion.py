@@ -68,7 +68,10 @@ class Completions:
                     self.begin(shard, runtime.partition.log, metadata.transactional_id, is_resumed=True)
 
     def begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool = False) -> None:
-        """Complete a transaction whose Prepare record was just appended or, with ``is_resumed``, was found in the log."""
+        """Complete a transaction after its Prepare record was appended.
+
+        ``is_resumed`` means that the record was appended before this broker loaded the coordinator's log.
+        """
         self._stepping.start(self._complete(shard, partition_log, transactional_id, is_resumed=is_resumed))
 
     async def _complete(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:

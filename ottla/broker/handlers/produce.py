@@ -32,7 +32,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(produce_append.Ports, brokers.Ports, Protocol):
-    """The services that `append_batches` needs, and those with the addresses of the leaders."""
+    """The services for `append_batches`, and for the addresses of new leaders in the response."""
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:

@@ -10,7 +10,7 @@ from ottla.protocol.messages.describe_delegation_token import DescribeDelegation
 from ottla.security.principal import KafkaPrincipal
 
 DEFAULT_LIFETIME_MS = -1
-"""The maximum lifetime that the brokers' ``delegation.token.max.lifetime.ms`` sets."""
+"""Requests the longest lifetime that the brokers allow (``delegation.token.max.lifetime.ms``)."""
 
 
 def create_token(brokers: BrokerConnections, owner: KafkaPrincipal) -> CreateDelegationTokenResponse:

@@ -346,7 +346,7 @@ def _sasl(given: Mapping[str, Any], prefix: str) -> Sasl:
             f" {prefix}sasl.password"
         )
     is_delegated = mechanism != PLAIN and module is not None and module.options.get("tokenauth", "").lower() == "true"
-    return Sasl(mechanism, str(username), Secret(str(password)), is_delegated, prefix=prefix)
+    return Sasl(mechanism, str(username), Secret(str(password)), is_delegated=is_delegated, prefix=prefix)
 
 
 def _login_module(given: Mapping[str, Any], prefix: str) -> LoginModule | None:

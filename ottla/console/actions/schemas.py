@@ -32,7 +32,7 @@ REASONS_SHOWN: Final = 5
 USERS_SHOWN: Final = 5
 """Maximum number of schemas, and of versions with one of these schemas, that an error shows as users of a version."""
 CHECK_TIMEOUT_S: Final = 10.0
-"""Time, in seconds, after which a preview sends no more requests for the schemas that refer to a subject."""
+"""Timeout, in seconds, for a preview's requests for the schemas that refer to a subject."""
 VERSIONS_CHECKED: Final = 200
 """Maximum number of versions of a subject for which a preview requests the schemas that refer to them."""
 REGISTRY: Final = "the registry"

@@ -56,7 +56,10 @@ function writersOf(events, first) {
   const byProducer = new Map();
   let last = first;
   return events.map((event) => {
-    if (asking.includes(event)) byProducer.set(key(event), last = event.where.slice(5));
+    if (asking.includes(event)) {
+      last = event.where.slice(5);
+      byProducer.set(key(event), last);
+    }
     return byProducer.get(key(event)) ?? last;
   });
 }

@@ -24,7 +24,7 @@ class ConnectionRates:
         self._windows = windows
         self.sensors: Sensors[str, AddressSensor] = Sensors(lambda: AddressSensor(windows))
         self.throttle_times: dict[str, Sampled] = {}
-        """Throttle times by listener."""
+        """Throttle times by listener, in ms."""
 
     def set(self, address: str | None, limit: float | None) -> None:
         """Set the limit of an address, in connections per second. Address None sets the default; limit None removes the limit."""

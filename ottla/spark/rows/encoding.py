@@ -87,7 +87,7 @@ def encode(
     counts = np.diff(np.append(starts, len(rows)))
     offset_deltas = varints(np.arange(len(rows)) - np.repeat(starts, counts))
     key_sizes, value_sizes = _sizes(keys), _sizes(values)
-    # The length of a record is computed, so that Arrow copies each value only once.
+    # A record begins with its length. Joining the record first to measure it would copy keys and values a second time.
     body_bytes = contents_bytes + sum(_lengths(part) for part in (offset_deltas, key_sizes, value_sizes)) + 2 * len(_ZERO.as_py())
     records = _join(varints(body_bytes), _ZERO, _ZERO, offset_deltas, key_sizes, keys, value_sizes, values, headers)
     bounds = _offsets(records)

@@ -62,7 +62,7 @@ class Server(NamedTuple):
 
 
 class Files(NamedTuple):
-    """The certificates for TLS."""
+    """Paths of PEM files: the authority that the servers trust, a client's key store, and a key store of another authority."""
 
     trusted: str
     own: str

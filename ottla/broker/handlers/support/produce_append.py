@@ -96,7 +96,8 @@ async def append_batches(ports: Ports, request: ProduceRequest, context: Request
 
 
 async def _wait_for_replicas(ports: Ports, batches: list[_AppendedBatch], leaderships_lost: int, timeout_ms: int) -> None:
-    """Wait until all in-sync replicas have the batches. Sets the error codes of lost and late batches in the request's response.
+    """Wait until all in-sync replicas have the batches. The result of a batch gets an error code if the batch may be lost, or if
+    its replicas do not have it after ``timeout_ms``.
 
     ``leaderships_lost`` is the value of `Barrier.leaderships_lost` before the first append. If another broker has become leader of
     a batch's partition since then, even for a short time, the batch may be lost.
