@@ -10,7 +10,7 @@ export const overview = {
     pairs([
       ["bootstrap", o.bootstrap],
       ["brokers", o.brokers.map((broker, at) => [at ? ", " : "", link(`${broker.node_id} at ${broker.address}`, "configs", { kind: "broker", name: broker.node_id })])],
-      ["cluster", o.cluster_id],
+      ["cluster", el("span", { class: "id" }, o.cluster_id)],
       ["data", isElsewhere ? size(o.size_bytes) : `${o.data_dir}, ${size(o.size_bytes)}`],
       ["healthy", o.is_sound ? "yes" : el("span", { class: "wrong" }, `no: ${o.problems.join("; ") || "see the broker's log"}`)],
       isElsewhere ? null : ["unexpected errors", o.unexpected_errors ? el("span", { class: "wrong" }, number(o.unexpected_errors)) : "0"],
