@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from shlex import quote
 
 
@@ -10,9 +11,10 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def command_for(command: str, name: str) -> str:
-    """Format a command for a shell, with a name as last argument. An unprintable name is omitted, because it cannot be copied from
-    a terminal."""
+def command_for(command: str, name: str, of_cluster: Iterable[str] = ()) -> str:
+    """Format a command for a shell, with connection options and with a name as last argument. An unprintable name is omitted,
+    because it cannot be copied from a terminal."""
+    command = " ".join([command, *map(quote, of_cluster)])
     if not name.isprintable():
         return f"{command} NAME, with the name that --json shows: some of its characters cannot be shown here"
     return f"{command} {'-- ' if name.startswith('-') else ''}{quote(name)}"

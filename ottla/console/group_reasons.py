@@ -3,7 +3,7 @@ why``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ottla.broker.view.groups import GroupDetail, GroupHold
 from ottla.broker.view.groups import GroupPosition as ViewedPosition
@@ -13,11 +13,12 @@ from ottla.client.admin.positions import GroupPosition
 from ottla.client.admin.transactions import OpenTransaction, TransactionDescription
 from ottla.client.explain import reasons
 from ottla.client.explain.diagnosis import StableOffset, WaitingGroup
-from ottla.client.wording import counted
+from ottla.client.wording import command_for, counted
 
 
-def why_group_waits(detail: GroupDetail, now_ms: int, clients: Mapping[str, str]) -> list[str]:
-    """Return lines that say why a group has lag, and what to do. ``clients`` maps transactional ids to names of clients."""
+def why_group_waits(detail: GroupDetail, now_ms: int, clients: Mapping[str, str], of_cluster: Sequence[str]) -> list[str]:
+    """Return lines that say why a group has lag, and what to do. ``clients`` maps transactional ids to names of clients.
+    ``of_cluster`` has the connection options of the suggested commands."""
     known = [position for position in detail.positions if position.end is not None]
     described = GroupDescription(
         group_id=detail.group_id,
@@ -29,8 +30,9 @@ def why_group_waits(detail: GroupDetail, now_ms: int, clients: Mapping[str, str]
         positions=[_position(position) for position in known],
     )
     waiting = WaitingGroup(group=described, held=[_held(hold) for hold in detail.holds if not hold.may_be_elsewhere])
-    lines = reasons.why_group_waits(waiting, now_ms, clients)
-    more = [_elsewhere(hold) for hold in detail.holds if hold.may_be_elsewhere]
+    lines = reasons.why_group_waits(waiting, now_ms, clients, of_cluster)
+    explained = command_for("ottla why", detail.group_id, of_cluster)
+    more = [f"{_elsewhere(hold)}; {explained} explains it" for hold in detail.holds if hold.may_be_elsewhere]
     unknown = len(detail.positions) - len(known)
     if unknown:
         more.append(f"the lag in {counted(unknown, 'partition')} is unknown, because this broker has no replica there")
@@ -69,7 +71,7 @@ def _elsewhere(hold: GroupHold) -> str:
     return (
         f"read_committed consumers of {held.topic}:{held.partition} are held at {held.last_stable_offset:,} of"
         f" {held.high_watermark:,}: transaction of producer {holder.producer_id} epoch {holder.producer_epoch}, which this"
-        " console cannot see; ottla why explains it"
+        " console cannot see"
     )
 
 

@@ -60,7 +60,7 @@ def group(asked: Asked) -> dict[str, Any]:
         "type": detail.type,
         "state": detail.state,
         "assignor": detail.assignor,
-        "why": first_of(why_group_waits(detail, now_ms, clients), LINES_SHOWN),
+        "why": first_of(why_group_waits(detail, now_ms, clients, asked.of_cluster), LINES_SHOWN),
         "holders": ids[:HOLDERS_SHOWN],
         "more_holders": max(0, len(ids) - HOLDERS_SHOWN),
         "members": [_member(member) for member in detail.members[:MEMBERS_SHOWN]],

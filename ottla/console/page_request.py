@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -54,6 +54,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     client: Callable[[], KafkaClient]
     last_read: LastRead
     deadline: Deadline
+    of_cluster: Sequence[str] = ()
+    """The connection options of the ``ottla`` commands that a page shows."""
     registered: RegisteredValues | None = None
     """Decodes values with the schemas of a registry, if the console has one."""
 

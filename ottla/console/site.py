@@ -94,8 +94,10 @@ class OpenPage:
         closed: Callable[[], None],
         registered: RegisteredValues | None = None,
         view_of: NewView | None = None,
+        of_cluster: Sequence[str] = (),
     ) -> None:
         self._registered = registered
+        self._of_cluster = of_cluster
         self._name = name
         self._view_of = view_of or (lambda client: OwnBroker(reach.loop))
         self._interval_s = INTERVAL_S if view_of is None else CLUSTER_INTERVAL_S
@@ -145,6 +147,7 @@ class OpenPage:
             client=self._connected,
             last_read=self._last_read,
             deadline=self._deadline,
+            of_cluster=self._of_cluster,
             registered=self._registered,
         )
 
@@ -271,13 +274,17 @@ class Console:
         if self.is_read_only:
             option = "--console-read-only" if self._view_of is None else "--read-only"
             raise CommandRefused(403, f"the console is read-only; start it without {option} to change anything")
-        options = ["--bootstrap", reach.bootstrap, *self._of_cluster]
+        options = self._options(reach)
         registry = no_registry if self._registered is None else self._registered.client
         try:
             return carried_out(name, body, lambda: self._acting(reach), options, is_preview=is_preview, registry=registry)
         finally:
             if not is_preview:
                 self._changed()
+
+    def _options(self, reach: Reach) -> list[str]:
+        """Return the connection options of the ``ottla`` commands that pages show."""
+        return ["--bootstrap", reach.bootstrap, *self._of_cluster]
 
     def _acting(self, reach: Reach) -> KafkaClient:
         """Return a client for an action. An action continues if the browser leaves, but not if the control API closes."""
@@ -300,7 +307,8 @@ class Console:
         # Wait, because a page that the user has just closed is removed only within `INTERVAL_S`.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
-        page = OpenPage(name, read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)
+        closed, options = self._places.release, self._options(reach)
+        page = OpenPage(name, read, query, reach, self._client_of, closed, self._registered, self._view_of, options)
         try:
             return OpenDownload(page) if name == DOWNLOAD else page
         except BaseException:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Final
 
 from ottla.client.admin.groups import CLASSIC
@@ -22,9 +23,9 @@ NO_CLIENTS: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
-def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NO_CLIENTS) -> list[str]:
+def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NO_CLIENTS, of_cluster: Sequence[str] = ()) -> list[str]:
     """Describe the transaction that holds back the last stable offset, and what the user can do. ``clients`` has the names of
-    clients by transactional id."""
+    clients by transactional id, ``of_cluster`` the connection options of the suggested commands."""
     where = f"{held.topic}:{held.partition}"
     if not held.waiting:
         return [f"{where} has no open transaction: read_committed consumers can read to its end, {held.high_watermark:,}"]
@@ -42,7 +43,7 @@ def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NO_CL
     if transaction is None:
         return [
             f"{summary}: a transaction of {producer}, which no coordinator will end; {behind}",
-            f"it is hanging: end it with ottla txn abort --partition {where} --start-offset {held.holder.start_offset}",
+            f"it is hanging: end it with {_abort_hanging(where, held.holder.start_offset, of_cluster)}",
         ]
     name = transaction.transactional_id
     whose = name if name not in clients else f"{name} from {clients[name]}"
@@ -54,8 +55,13 @@ def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NO_CL
         ]
     return [
         f"{summary}: transaction of {producer}, transactional id {whose}{_since(transaction, now_ms)}; {behind}",
-        f"wait for it, or abort it and fence its producer: {command_for('ottla txn abort', name)}",
+        f"wait for it, or abort it and fence its producer: {command_for('ottla txn abort', name, of_cluster)}",
     ]
+
+
+def _abort_hanging(partition: str, start_offset: int, of_cluster: Sequence[str]) -> str:
+    options = ["--partition", partition, "--start-offset", str(start_offset), *of_cluster]
+    return " ".join(["ottla txn abort", *map(quote, options)])
 
 
 def _since(transaction: TransactionDescription, now_ms: int) -> str:
@@ -82,8 +88,10 @@ def open_text(start_ms: int, timeout_ms: int, now_ms: int) -> str:
     return f"{duration_text(open_ms)}, {left}"
 
 
-def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NO_CLIENTS) -> list[str]:
-    """Describe why a group does not reach the end of its partitions, and what to do."""
+def why_group_waits(
+    waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NO_CLIENTS, of_cluster: Sequence[str] = ()
+) -> list[str]:
+    """Describe why a group does not reach the end of its partitions, and what to do. The arguments are those of `why_held`."""
     group, behind = waiting.group, waiting.behind
     lines = [_of_members(waiting)]
     for held in waiting.held:
@@ -92,7 +100,7 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
                 f"an open transaction has pending offsets in {held.topic}:{held.partition}, which stores this group's offsets; "
                 "if they are offsets of this group, its consumers wait for the transaction"
             )
-        lines += why_held(held, now_ms, clients)
+        lines += why_held(held, now_ms, clients, of_cluster)
     told = {(held.topic, held.partition) for held in waiting.held}
     owners = {partition: member for member in group.members for partition in member.partitions}
     others = [position for position in behind if (position.topic, position.partition) not in told]
@@ -105,7 +113,7 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
         lines.append(f"{where}: {_how_far(position)}; {reads}")
     if len(others) > MAX_PARTITIONS_NAMED:
         more = counted(len(others) - MAX_PARTITIONS_NAMED, "more partition")
-        lines.append(f"and {more}; {command_for('ottla group describe', group.group_id)} shows all")
+        lines.append(f"and {more}; {command_for('ottla group describe', group.group_id, of_cluster)} shows all")
     if not behind and not waiting.held:
         lines.append("the group has read all records")
     return lines

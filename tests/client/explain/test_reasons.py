@@ -198,6 +198,18 @@ def test_explanation_quotes_the_transactional_id_in_the_suggested_command(name: 
     assert do == f"wait for it, or abort it and fence its producer: {command}"
 
 
+def test_suggested_commands_have_the_given_connection_options() -> None:
+    options = ["--bootstrap", "kafka:9092", "--client-config", "my client.properties"]
+    given = "--bootstrap kafka:9092 --client-config 'my client.properties'"
+    open_id = replace(transaction(), transactional_id="-x")
+    _, abort = why_held(held(holder=holder(), transaction=open_id), NOW_MS, of_cluster=options)
+    assert abort.endswith(f": ottla txn abort {given} -- -x")
+    _, hanging = why_held(held(holder=holder()), NOW_MS, of_cluster=options)
+    assert hanging.endswith(f" ottla txn abort --partition orders:3 --start-offset 4711 {given}")
+    lines = why_group_waits(group(lags=(1,) * (MAX_PARTITIONS_NAMED + 1)), NOW_MS, of_cluster=options)
+    assert lines[-1] == f"and 1 more partition; ottla group describe {given} billing shows all"
+
+
 def test_explanation_of_group_lag_shortens_the_list_of_lagging_partitions() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
     assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
