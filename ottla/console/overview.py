@@ -19,7 +19,8 @@ STRAYS_SHOWN: Final = 20
 
 def overview(asked: Asked) -> dict[str, Any]:
     view = asked.view
-    topics = [topic for topic in view.topics() if not topic.is_internal]
+    listed = view.topics()
+    topics = [topic for topic in listed if not topic.is_internal]
     groups, transactions, reported = view.groups(), view.transactions(), view.reported_strays()
     return {
         **to_builtins(view.health()),
@@ -29,6 +30,7 @@ def overview(asked: Asked) -> dict[str, Any]:
         "more_reported_strays": len(reported[STRAYS_SHOWN:]),
         "brokers": view.brokers(),
         "topics": len(topics),
+        "internal_topics": len(listed) - len(topics),
         "partitions": sum(topic.partitions for topic in topics),
         "groups": Counter(group.state for group in groups.rows),
         "transactions": Counter(transaction.state for transaction in transactions.rows),

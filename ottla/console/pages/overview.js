@@ -15,7 +15,7 @@ export const overview = {
       ["healthy", o.is_sound ? "yes" : el("span", { class: "wrong" }, `no: ${o.problems.join("; ") || "see the broker's log"}`)],
       isElsewhere ? null : ["unexpected errors", o.unexpected_errors ? el("span", { class: "wrong" }, number(o.unexpected_errors)) : "0"],
       isElsewhere ? null : ["clock", o.clock_ms === null ? "machine" : `manual, at ${time(o.clock_ms)}`],
-      ["topics", link(`${number(o.topics)} with ${number(o.partitions)} partitions`, "topics")],
+      ["topics", link(topicsOf(o), "topics")],
       ["groups", link(counted(o.groups), "groups")],
       ["transactional ids", link(counted(o.transactions), "transactions")],
       isElsewhere ? null : ["faults", link(String(o.faults), "steering")],
@@ -44,6 +44,10 @@ export const overview = {
     ...(isElsewhere ? [] : newest(o.newest)),
   ].filter(Boolean),
 };
+
+// The list of topics counts internal topics as well.
+const topicsOf = (o) => `${number(o.topics)} with ${number(o.partitions)} partitions` +
+  (o.internal_topics ? `, and ${number(o.internal_topics)} internal` : "");
 
 const newest = (ids) => [
   el("h2", {}, "Newest transactions"),
