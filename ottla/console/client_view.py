@@ -22,7 +22,7 @@ from ottla.client.admin.positions import total_lag
 from ottla.client.admin.strays import DirectoryReports, Stray, directory_reports
 from ottla.client.cluster import BrokerConnections, nodes_of
 from ottla.client.errors import ClientError, KafkaAnswered
-from ottla.client.explain.diagnosis import waiting_group
+from ottla.client.explain.diagnosis import holding_ids, waiting_group
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.wording import counted
 from ottla.console.client_values import group_detail, topic_listing, transaction_description
@@ -255,6 +255,10 @@ class ClientView:
     def described(self, rows: Sequence[TransactionListing]) -> list[TransactionDescription]:
         coordinators = {row.transactional_id: row.coordinator for row in rows}
         return [transaction_description(one) for one in transactions.describe_listed(self._brokers, coordinators)]
+
+    def holding_ids(self, of: Sequence[TopicPartition]) -> list[str | None]:
+        ids = holding_ids(self._brokers, self._metadata, of)
+        return [ids.get(partition) for partition in of]
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
         try:

@@ -67,6 +67,11 @@ class ClusterView(Protocol):
         """Return the state of transactional ids of `transactions`. Expired ids are omitted."""
         ...
 
+    def holding_ids(self, of: Sequence[TopicPartition]) -> list[str | None]:
+        """Return the transactional id of the transaction that holds back each partition's last stable offset; None if it is
+        unknown, for instance because another broker coordinates the transaction."""
+        ...
+
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
         """Return the state of a transactional id; None if the coordinator does not know the id."""
         ...

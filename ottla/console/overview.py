@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
+from ottla.broker.view.partitions import Totals
+from ottla.console.cluster_view import ClusterView
 from ottla.console.page_request import Asked
 from ottla.control.command import ControlledBroker
 
@@ -21,11 +23,13 @@ def overview(asked: Asked) -> dict[str, Any]:
     view = asked.view
     listed = view.topics()
     topics = [topic for topic in listed if not topic.is_internal]
+    totals = view.totals(HELD_SHOWN)
     groups, transactions, reported = view.groups(), view.transactions(), view.reported_strays()
     return {
         **to_builtins(view.health()),
         **asked.loop.read(_controlled),
-        **to_builtins(view.totals(HELD_SHOWN)),
+        **to_builtins(totals),
+        "held": _held(view, totals),
         "reported_strays": reported[:STRAYS_SHOWN],
         "more_reported_strays": len(reported[STRAYS_SHOWN:]),
         "brokers": view.brokers(),
@@ -36,6 +40,12 @@ def overview(asked: Asked) -> dict[str, Any]:
         "transactions": Counter(transaction.state for transaction in transactions.rows),
         "missing": [*groups.missing, *transactions.missing],
     }
+
+
+def _held(view: ClusterView, totals: Totals) -> list[dict[str, Any]]:
+    """Return the partitions that hold back read_committed consumers, each with the transactional id that they wait for."""
+    ids = view.holding_ids([(held.topic, held.partition) for held in totals.held]) if totals.held else []
+    return [{**to_builtins(held), "transactional_id": name} for held, name in zip(totals.held, ids, strict=True)]
 
 
 def _controlled(controlled: ControlledBroker) -> dict[str, Any]:

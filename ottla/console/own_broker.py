@@ -68,6 +68,9 @@ class OwnBroker:
         ids = [row.transactional_id for row in rows]
         return self._loop.in_steps(lambda controlled: transactions.described(controlled.broker, ids))
 
+    def holding_ids(self, of: Sequence[TopicPartition]) -> list[str | None]:
+        return self._loop.in_steps(lambda controlled: transactions.holding_ids(controlled.broker, of))
+
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
         return self._loop.read(lambda controlled: transactions.transaction(controlled.broker, transactional_id))
 

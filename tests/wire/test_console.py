@@ -115,7 +115,8 @@ def test_console_topic_page_shows_transactions_and_offsets_of_a_partition(broker
     listed = values(broker, "topics", match="ord")["part"]
     assert (listed["total"], listed["rows"][0]["offsets"], listed["rows"][0]["waiting"]) == (1, 6, 1)
     shown = values(broker, "overview")
-    assert shown["held"] == [{"topic": "orders", "partition": 0, "last_stable_offset": 5, "high_watermark": 6}]
+    held = {"topic": "orders", "partition": 0, "last_stable_offset": 5, "high_watermark": 6, "transactional_id": "shop"}
+    assert shown["held"] == [held]
     assert (shown["transactions"], shown["topics"], shown["partitions"]) == ({"Ongoing": 1}, 1, 2)
     (listed_id,) = values(broker, "transactions")["part"]["rows"]
     assert (listed_id["state"], listed_id["partitions"], listed_id["client"]) == ("Ongoing", 1, "client till at 127.0.0.1")

@@ -161,6 +161,7 @@ def test_console_pages_show_transactions_and_groups_that_wait_for_them(site: Sit
     assert [event["kind"] for event in shown["events"]], "the log has events"
     held = site.values("overview")["held"]
     assert [(one["topic"], one["last_stable_offset"], one["high_watermark"]) for one in held] == [("input", 0, 1)]
+    assert held[0]["transactional_id"] == "shop"
     site.act("abort-transaction", id="shop", producer_id=row["producer_id"], producer_epoch=int(shown["producer_epoch"]))
     site.wait(lambda kind, value: kind == "values" and value["state"] in ("CompleteAbort", "Empty"), "transaction", id="shop")
     consumer.close()

@@ -11,6 +11,7 @@ from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.view.coordinators import Listed, elsewhere, shard_of
+from ottla.broker.view.partitions import holder
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
@@ -112,6 +113,15 @@ async def of_producers(ports: Ports, producer_ids: Collection[int]) -> dict[int,
         if pace.spend(1):
             await next_turn()
     return found
+
+
+async def holding_ids(ports: Ports, partitions: Sequence[TopicPartition]) -> list[str | None]:
+    """Return the transactional id of the transaction that holds back each partition's last stable offset. None if this broker
+    coordinates no such transaction."""
+    found = [holder(ports, topic, index) for topic, index in partitions]
+    known = await of_producers(ports, {one[1].producer_id for one in found if one is not None})
+    described = [None if one is None else known.get(one[1].producer_id) for one in found]
+    return [None if one is None else one.transactional_id for one in described]
 
 
 def _described(ports: Ports, metadata: TxnMetadata) -> TransactionDescription:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from ottla.client.admin import groups, transactions
 from ottla.client.admin.acls import has_authorizer
@@ -11,10 +13,13 @@ from ottla.client.admin.groups import GroupDescription
 from ottla.client.admin.offsets import LATEST, list_offsets
 from ottla.client.admin.positions import GroupPosition
 from ottla.client.admin.transactions import OPEN_STATES, OpenTransaction, TransactionDescription
-from ottla.client.cluster import BrokerConnections
-from ottla.client.errors import UnknownTopic
+from ottla.client.cluster import BrokerConnections, nodes_of
+from ottla.client.errors import KafkaAnswered, UnknownTopic, UnsupportedRequest
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.protocol.messages.metadata import MetadataResponse
+from ottla.protocol.topic_partition import TopicPartition
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,6 +91,53 @@ def _known(brokers: BrokerConnections, holders: Iterable[OpenTransaction]) -> di
         if transaction is not None and transaction.state in OPEN_STATES and transaction.producer_id in wanted:
             known[transaction.producer_id] = transaction
     return known
+
+
+def holding_ids(
+    brokers: BrokerConnections, metadata: MetadataResponse, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, str]:
+    """Return the transactional id of the transaction that holds back each partition's last stable offset, with one request to each
+    leader and one to each broker. ``metadata`` has the leaders.
+
+    Partitions are missing if no coordinator knows the transaction, or if the user may not see it.
+    """
+    producers: dict[TopicPartition, int] = {}
+    with suppress(KafkaAnswered, UnsupportedRequest):
+        producers = _first_producers(brokers, metadata, partitions)
+    if not producers:
+        return {}
+    with suppress(KafkaAnswered, UnsupportedRequest):
+        listed = transactions.list_transactions(brokers, states=OPEN_STATES, producer_ids=set(producers.values()))
+        ids = {one.producer_id: one.transactional_id for one in listed}
+        return {partition: ids[producer] for partition, producer in producers.items() if producer in ids}
+    return {}
+
+
+def _first_producers(
+    brokers: BrokerConnections, metadata: MetadataResponse, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Return the producer id of each partition's first open transaction. Partitions with an error are omitted."""
+    nodes, led = nodes_of(metadata), dict[int, dict[str, list[int]]]()
+    for topic in metadata.topics:
+        for part in topic.partitions:
+            if (topic.name, part.partition_index) in partitions and part.leader_id in nodes:
+                led.setdefault(part.leader_id, {}).setdefault(topic.name or "", []).append(part.partition_index)
+    found: dict[TopicPartition, int] = {}
+    for leader, wanted in led.items():
+        request = DescribeProducersRequest(
+            topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in wanted.items()]
+        )
+
+        def attempt(leader: int = leader, request: DescribeProducersRequest = request) -> Any:
+            return brokers.ask(brokers.node(nodes[leader]), request)
+
+        for answered in brokers.until_final(f"asking broker {leader} for producers", attempt).topics:
+            for described in answered.partitions:
+                opened = [one for one in described.active_producers if one.current_txn_start_offset >= 0]
+                if opened and not described.error_code:
+                    first = min(opened, key=lambda one: one.current_txn_start_offset)
+                    found[answered.name, described.partition_index] = first.producer_id
+    return found
 
 
 @dataclass(slots=True, frozen=True)

@@ -36,8 +36,9 @@ export const overview = {
     ]),
     el("h2", {}, "Partitions whose records wait for an open transaction"),
     o.held.length === 0 ? el("p", { class: "note" }, "none")
-      : table(["partition", "last stable offset", "high watermark", "held back"], o.held.map((held) => [
+      : table(["partition", "transactional id", "last stable offset", "high watermark", "held back"], o.held.map((held) => [
         link(`${held.topic}:${held.partition}`, "messages", { topic: held.topic, partition: held.partition, isolation: "all" }),
+        held.transactional_id === null ? "unknown" : link(held.transactional_id, "transaction", { id: held.transactional_id }),
         held.last_stable_offset, held.high_watermark, held.high_watermark - held.last_stable_offset,
       ])),
     o.held_count > o.held.length ? el("p", { class: "note" }, `and ${number(o.held_count - o.held.length)} more`) : null,

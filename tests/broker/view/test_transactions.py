@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.broker.view.transactions import described, transaction, transactions
+from ottla.broker.view.transactions import described, holding_ids, transaction, transactions
 from ottla.client.admin import transactions as client_transactions
+from ottla.client.explain import diagnosis
 from ottla.protocol.steps import run
 from tests.broker.view.viewed_world import ViewedWorld
 
@@ -60,3 +61,15 @@ def test_console_of_a_broker_without_transactions_creates_no_transaction_state_t
     assert run(transactions(world.broker)).rows == []
     assert world.broker.cluster.state.topics == {}
     world.close()
+
+
+def test_console_names_the_transaction_that_holds_back_each_partition(viewed: ViewedWorld) -> None:
+    viewed.do("topic u", "D = init later", "produce D t", "produce D u", "produce C u")
+    partitions = [("u", 0), ("t", 0), ("t", 1), ("none", 0)]
+    assert run(holding_ids(viewed.broker, partitions)) == ["later", "ongoing", "ongoing", None]
+    brokers = viewed.client.brokers
+    told = diagnosis.holding_ids(brokers, brokers.metadata(None), partitions)
+    assert told == {("u", 0): "later", ("t", 0): "ongoing", ("t", 1): "ongoing"}
+    viewed.do("abort A", "commit D", "abort C")
+    assert run(holding_ids(viewed.broker, partitions)) == [None] * 4
+    assert diagnosis.holding_ids(brokers, brokers.metadata(None), partitions) == {}
