@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from ottla.broker.view.topics import TopicListing, TopicSize
 from ottla.broker.view.transactions import TransactionDescription, TransactionListing
 from ottla.client.admin import groups, transactions
 from ottla.client.admin.activity import committed_offsets
+from ottla.client.admin.groups import GroupListing as ListedGroup
 from ottla.client.admin.log_sizes import log_sizes
 from ottla.client.admin.offsets import EARLIEST, LATEST, offsets_by_leader
 from ottla.client.admin.positions import total_lag
@@ -196,8 +197,8 @@ class ClientView:
         ]
 
     @cached_property
-    def _groups(self) -> tuple[list[groups.GroupListing], list[ClientError]]:
-        def read() -> tuple[list[groups.GroupListing], list[ClientError]]:
+    def _groups(self) -> tuple[list[ListedGroup], list[ClientError]]:
+        def read() -> tuple[list[ListedGroup], list[ClientError]]:
             silent: list[ClientError] = []
             return groups.list_groups(self._brokers, silent), silent
 
@@ -213,24 +214,38 @@ class ClientView:
         long, so only share groups, and active groups without committed offsets, are described."""
         wanted = set(group_ids)
         listings = {one.group_id: one for one in self._groups[0] if one.group_id in wanted}
-        committed = committed_offsets(self._brokers, listings.values())
+        known = self._lags_of(listings.values())
+        lags = []
+        for group_id in (one for one in group_ids if one in known):
+            lag, has_offsets = known[group_id]
+            # The lag of a share group also depends on the records that its members have acknowledged.
+            if _is_share(listings[group_id]) or (not has_offsets and listings[group_id].state not in groups.RESTING):
+                total = total_lag(groups.positions(self._brokers, listings[group_id]))
+                lag = GroupLag(group_id=group_id, lag=total.known, uncommitted=total.uncommitted, unknown=0)
+            lags.append(lag)
+        return lags
+
+    def quick_lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
+        """Return the lag of the groups whose committed offsets one request to each coordinator returns: all but share groups. Only
+        brokers without KIP-709 need a request for each group."""
+        wanted = set(group_ids)
+        listings = [one for one in self._groups[0] if one.group_id in wanted and not _is_share(one)]
+        return [lag for lag, _ in self._lags_of(listings).values()]
+
+    def _lags_of(self, listings: Iterable[ListedGroup]) -> dict[str, tuple[GroupLag, bool]]:
+        """Return, by group, the lag in partitions with a committed offset, and whether there are such partitions."""
+        committed = committed_offsets(self._brokers, listings)
         topics = sorted({topic for offsets in committed.values() for topic, _ in offsets})
         metadata = self._metadata_of(topics)
         existing = {(topic.name, part.partition_index) for topic in metadata.topics for part in topic.partitions}
         ends = offsets_by_leader(self._brokers, metadata, LATEST)
-        lags = []
-        for group_id in (one for one in group_ids if one in committed):
-            offsets = {where: offset for where, offset in committed[group_id].items() if where in existing}
-            # The lag of a share group also depends on the records that its members have acknowledged.
-            is_share = listings[group_id].group_type.lower() == groups.SHARE
-            if is_share or (not offsets and listings[group_id].state not in groups.RESTING):
-                total = total_lag(groups.positions(self._brokers, listings[group_id]))
-                lags.append(GroupLag(group_id=group_id, lag=total.known, uncommitted=total.uncommitted, unknown=0))
-                continue
+        found = {}
+        for group_id, all_offsets in committed.items():
+            offsets = {where: offset for where, offset in all_offsets.items() if where in existing}
             lag = sum(max(0, ends[where] - offset) for where, offset in offsets.items() if where in ends)
             unknown = sum(where not in ends for where in offsets)
-            lags.append(GroupLag(group_id=group_id, lag=lag, uncommitted=0, unknown=unknown))
-        return lags
+            found[group_id] = GroupLag(group_id=group_id, lag=lag, uncommitted=0, unknown=unknown), bool(offsets)
+        return found
 
     def group(self, group_id: str) -> GroupDetail:
         return group_detail(waiting_group(self._brokers, group_id))
@@ -267,6 +282,10 @@ class ClientView:
             if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
                 raise
             return None
+
+
+def _is_share(listing: ListedGroup) -> bool:
+    return listing.group_type.lower() == groups.SHARE
 
 
 if TYPE_CHECKING:

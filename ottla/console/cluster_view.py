@@ -57,6 +57,10 @@ class ClusterView(Protocol):
         """Return the lag of groups. Groups that no longer exist are omitted."""
         ...
 
+    def quick_lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
+        """Return the lag of groups, as far as it can be read without a request for each group."""
+        ...
+
     def group(self, group_id: str) -> GroupDetail:
         """Return a group. Raises GROUP_ID_NOT_FOUND."""
         ...

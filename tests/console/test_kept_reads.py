@@ -104,3 +104,20 @@ def test_console_action_invalidates_cached_and_running_reads() -> None:
     assert kept.get("topics", lambda: "not read", lambda _: 10_000) == "after"
     kept.clear()
     assert kept.get("topics", lambda: "again", lambda _: 10_000) == "again"
+
+
+def test_console_overview_sends_no_request_for_each_share_group_of_a_cluster(monkeypatch: Any) -> None:
+    cluster = Cluster()
+    listed = [SimpleNamespace(group_id=kind, group_type=kind, state="Stable") for kind in ("classic", "Share", "consumer")]
+    asked_for: list[str] = []
+
+    def committed(brokers: object, listings: Any) -> dict[str, Any]:
+        asked_for.extend(one.group_id for one in listings)
+        return {name: {("topic-00000", 0): 3} for name in asked_for}
+
+    monkeypatch.setattr(client_view.groups, "list_groups", lambda brokers, silent: listed)
+    monkeypatch.setattr(client_view, "committed_offsets", committed)
+    monkeypatch.setattr(client_view, "offsets_by_leader", lambda *given, **more: {("topic-00000", 0): 10})
+    lags = cluster.view().quick_lags(["classic", "Share", "consumer", "deleted"])
+    assert [(one.group_id, one.lag) for one in lags] == [("classic", 7), ("consumer", 7)]
+    assert asked_for == ["classic", "consumer"]

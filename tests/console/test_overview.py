@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from ottla.broker.view.coordinators import Listed
+from ottla.broker.view.groups import GroupLag, GroupListing
 from ottla.broker.view.health import NO_STRAYS, Health
 from ottla.broker.view.partitions import Totals
 from ottla.broker.view.topics import TopicListing
-from ottla.console.overview import overview
+from ottla.console import overview as overview_page
+from ottla.console.overview import LAGS_PER_S, overview
+from ottla.console.page_request import Asked
 from ottla.console.topics import topics
 from ottla.control.faults.registry import Faults
 from ottla.control.history import EventHistory
@@ -20,10 +26,12 @@ def topic(name: str, partitions: int, *, is_internal: bool = False) -> TopicList
 
 
 class ShownCluster:
-    """A stub of `ClusterView` with topics only."""
+    """A stub of `ClusterView` with topics, and with the lags of groups. Counts how often the lags are read."""
 
-    def __init__(self, *listed: TopicListing) -> None:
+    def __init__(self, *listed: TopicListing, lags: dict[str, int] | None = None) -> None:
         self.listed = list(listed)
+        self.known_lags = lags or {}
+        self.readings = 0
 
     def health(self) -> Health:
         return Health(
@@ -46,14 +54,22 @@ class ShownCluster:
         return Totals(size_bytes=0, held_count=0, held=[])
 
     def groups(self) -> Listed[Any]:
-        return Listed(rows=[], missing=[])
+        return Listed(rows=[GroupListing(group_id=name, type="classic", state="Empty") for name in self.known_lags], missing=[])
+
+    def quick_lags(self, group_ids: list[str]) -> list[GroupLag]:
+        self.readings += 1
+        return [GroupLag(group_id=name, lag=self.known_lags[name], uncommitted=0, unknown=0) for name in group_ids]
 
     def transactions(self) -> Listed[Any]:
         return Listed(rows=[], missing=[])
 
 
+def asked(view: ShownCluster) -> Asked:
+    return asked_with(view=view, faults=Faults(), history=EventHistory(), clock=None)
+
+
 def shown(view: ShownCluster) -> dict[str, Any]:
-    return overview(asked_with(view=view, faults=Faults(), history=EventHistory(), clock=None))
+    return overview(asked(view))
 
 
 def test_console_overview_counts_as_many_topics_as_the_list_of_topics() -> None:
@@ -61,3 +77,25 @@ def test_console_overview_counts_as_many_topics_as_the_list_of_topics() -> None:
     page = shown(view)
     assert (page["topics"], page["partitions"], page["internal_topics"]) == (2, 5, 1)
     assert page["topics"] + page["internal_topics"] == topics(asked_with(view=view))["part"].total
+
+
+@pytest.mark.parametrize(
+    ("lags", "largest"),
+    [({}, None), ({"billing": 0}, None), ({"billing": 3, "audit": 7, "idle": 0}, ("audit", 7))],
+)
+def test_console_overview_names_the_group_with_the_largest_lag(lags: dict[str, int], largest: tuple[str, int] | None) -> None:
+    found = shown(ShownCluster(lags=lags))["largest_lag"]
+    assert (None if found is None else (found.group_id, found.lag)) == largest
+
+
+def test_console_overview_reads_the_lags_of_many_groups_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(overview_page, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    view = ShownCluster(lags={f"group-{number:04}": number for number in range(10 * LAGS_PER_S)})
+    request = asked(view)
+    for tenth in range(1, 200):
+        clock[0] = tenth / 10
+        assert overview(request)["largest_lag"].group_id == "group-0999"
+    assert view.readings == 2, "the lags of 1,000 groups are read every ten seconds"
+    del view.known_lags["group-0999"]
+    assert overview(request)["largest_lag"].group_id == "group-0998", "a deleted group is not named"

@@ -17,6 +17,7 @@ export const overview = {
       isElsewhere ? null : ["clock", o.clock_ms === null ? "machine" : `manual, at ${time(o.clock_ms)}`],
       ["topics", link(topicsOf(o), "topics")],
       ["groups", link(counted(o.groups), "groups")],
+      ["largest lag", o.largest_lag ? link(largestLag(o.largest_lag), "group", { name: o.largest_lag.group_id }) : "none"],
       ["transactional ids", link(counted(o.transactions), "transactions")],
       isElsewhere ? null : ["faults", link(String(o.faults), "steering")],
     ].filter(Boolean)),
@@ -49,6 +50,8 @@ export const overview = {
 // The list of topics counts internal topics as well.
 const topicsOf = (o) => `${number(o.topics)} with ${number(o.partitions)} partitions` +
   (o.internal_topics ? `, and ${number(o.internal_topics)} internal` : "");
+
+const largestLag = ({ group_id, lag }) => `${number(lag)} of group ${group_id}`;
 
 const newest = (ids) => [
   el("h2", {}, "Newest transactions"),
