@@ -8,7 +8,9 @@ from typing import Annotated, Final
 import msgspec
 
 from ottla.client.admin import topics
+from ottla.client.admin.activity import committed_offsets
 from ottla.client.admin.config_effects import effect_warnings, without_effect
+from ottla.client.admin.groups import list_groups
 from ottla.client.admin.leadership import elect_leader
 from ottla.client.admin.offsets import ranges
 from ottla.client.cluster import BrokerConnections
@@ -20,6 +22,7 @@ from ottla.protocol.topic_partition import MAX_PARTITION
 
 MAX_REPLICAS: Final = (1 << 15) - 1
 """The largest number of replicas in CreateTopics, an int16."""
+AUTO_CREATE: Final = "auto.create.topics.enable"
 
 
 class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,11 +95,40 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         is_internal = self.topic in INTERNAL_STATE
         if is_internal:
             warning += f". {self.topic} is an internal topic: deleting it loses {INTERNAL_STATE[self.topic]}"
-        return Effects(command=["topic", "delete", *(["--yes"] if is_internal else []), *named(self.topic)], warning=warning)
+        elif _creates_topics(to.brokers):
+            warning += f". A running client may create the topic again, because {AUTO_CREATE} is true"
+        groups = _groups_with_offsets(to.brokers, self.topic)
+        return Effects(
+            command=["topic", "delete", *(["--yes"] if is_internal else []), *named(self.topic)],
+            warning=warning,
+            columns=["group with committed offsets", "state", "partitions"] if groups else [],
+            **shortened(groups),
+        )
 
     def run(self, to: ActionClients) -> Effects:
         topics.delete(to.brokers, self.topic)
         return Effects(said=f"topic {self.topic} was deleted", page="topics")
+
+
+def _creates_topics(brokers: BrokerConnections) -> bool:
+    """Whether a broker creates topics that a client asks for; False if this user may not see the config."""
+    try:
+        configs = topics.get_configs(brokers, topics.ConfigKind.BROKER, str(brokers.nodes()[0].node_id))
+    except ClientError:
+        return False
+    return any(config.name == AUTO_CREATE and config.value == "true" for config in configs)
+
+
+def _groups_with_offsets(brokers: BrokerConnections, topic: str) -> list[list[object]]:
+    """Return name, state and number of partitions of each group that has committed offsets for a topic. Groups that this user may
+    not see are omitted."""
+    try:
+        listings = list_groups(brokers, [])
+        committed = committed_offsets(brokers, listings)
+    except ClientError:
+        return []
+    counts = {group: sum(name == topic for name, _ in offsets) for group, offsets in committed.items()}
+    return [[one.group_id, one.state, counts[one.group_id]] for one in listings if counts.get(one.group_id)]
 
 
 class ElectLeaders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

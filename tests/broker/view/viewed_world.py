@@ -43,9 +43,12 @@ class SimulatedTransport:
 class ViewedWorld:
     """A broker that transcript commands change. Names get no prefix."""
 
-    def __init__(self, set_up: str = "apis") -> None:
+    def __init__(self, set_up: str = "apis", **settings: str) -> None:
+        """``settings`` has broker configs, with underscores for dots."""
         chosen = SET_UPS[set_up]
-        self.simulated = SimulatedBroker({"auto.create.topics.enable": "false", **chosen.settings}, chosen.features).start()
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        of_broker = {"auto.create.topics.enable": "false", **chosen.settings, **given}
+        self.simulated = SimulatedBroker(of_broker, chosen.features).start()
         self.broker = self.simulated.broker
         self.world = World(self.simulated, "simulated", "")
         self.client = KafkaClient("simulated:9092", connect=lambda address, timeout_s: SimulatedTransport(self.simulated))

@@ -1,0 +1,41 @@
+"""The preview of a topic's deletion, of a simulated broker: committed offsets that lose their topic, and topics created again."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from ottla.console.actions.registry import carried_out
+from tests.broker.view.viewed_world import ViewedWorld
+
+
+def previewed(world: ViewedWorld, topic: str) -> dict[str, Any]:
+    body = json.dumps({"topic": topic}).encode()
+    return carried_out("delete-topic", body, lambda: world.client, ["--bootstrap", "b:1"], is_preview=True)
+
+
+def test_console_names_the_groups_with_committed_offsets_before_it_deletes_a_topic() -> None:
+    with closing(ViewedWorld()) as world:
+        world.do("topic t partitions=2", "topic u", "commit_offsets both t=1 t/1=0", "commit_offsets one t=1 u=1")
+        world.do("commit_offsets other u=1", "M = share sharing topics=t")
+        shown = previewed(world, "t")
+        assert shown["columns"] == ["group with committed offsets", "state", "partitions"]
+        assert shown["rows"] == [["both", "Empty", 2], ["one", "Empty", 1]]
+
+
+def test_console_shows_no_table_of_groups_for_a_topic_without_committed_offsets() -> None:
+    with closing(ViewedWorld()) as world:
+        world.do("topic t", "topic u", "commit_offsets other u=1")
+        shown = previewed(world, "t")
+        assert (shown["columns"], shown["rows"]) == ([], [])
+
+
+@pytest.mark.parametrize("is_enabled", ["true", "false"])
+def test_console_warns_that_a_running_client_may_create_a_deleted_topic_again(is_enabled: str) -> None:
+    with closing(ViewedWorld(auto_create_topics_enable=is_enabled)) as world:
+        world.do("topic t")
+        warning = previewed(world, "t")["warning"]
+        assert ("a running client may create the topic again" in warning.lower()) == (is_enabled == "true")
