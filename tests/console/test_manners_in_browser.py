@@ -9,6 +9,8 @@ import pytest
 
 from ottla import Broker
 from ottla.client import KafkaClient
+from ottla.client.admin.groups import commit
+from ottla.client.explain.diagnosis import stable_offsets
 from ottla.client.schema_registry.registry_client import Registry, RegistryClient
 from ottla.client.security.client_config import Connecting
 from ottla.console.elsewhere import console_server
@@ -211,6 +213,46 @@ def test_words_of_tables_are_not_broken_on_a_narrow_screen(shown: Browser, full:
     assert cluster_id is not None and len(cluster_id) == 22
     # Both scripts run as one, because the page may draw the true id again at any time.
     assert shown.script(WIDEST_CLUSTER_ID + BROKEN_WORDS, cluster_id) == []
+
+
+BROKEN_OPTIONS = """
+const shown = document.querySelector(arguments[0]);
+const tops = [];
+const walker = document.createTreeWalker(shown, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  for (let at = 0; at < walker.currentNode.length; at += 1) {
+    const range = document.createRange();
+    range.setStart(walker.currentNode, at);
+    range.setEnd(walker.currentNode, at + 1);
+    tops.push(range.getBoundingClientRect().top);
+  }
+}
+const options = [...shown.textContent.matchAll(/--[a-z-]+/g)];
+return options.filter(({ 0: name, index }) => tops[index] !== tops[index + name.length - 1]).map(({ 0: name }) => name);
+"""
+"""Returns the options of commands in an element that are shown on more than one line."""
+
+
+def test_options_of_shown_commands_are_not_broken_on_a_narrow_screen(shown: Browser, full: Broker) -> None:
+    shown.show("topics")
+    shown.click("[data-act=create-topic]")
+    for field, value in (("topic", "orders-of-a-long-name"), ("partitions", "12"), ("replicas", "1")):
+        shown.write(f"#act-{field}", value)
+    shown.wait(
+        "document.querySelector('#act code').textContent.includes('--replication-factor 1 orders-of-a-long-name --bootstrap')"
+    )
+    for width in range(300, NARROW, 10):
+        shown.look(width=width)
+        assert shown.script(BROKEN_OPTIONS, "#act code") == [], width
+    shown.press("ESCAPE")
+    with KafkaClient(full.bootstrap) as client:
+        (held,) = stable_offsets(client.brokers, "orders", [50])
+        commit(client.brokers, "waiting", {("orders", 50): held.last_stable_offset})
+    shown.show("group?name=waiting")
+    shown.wait(text("ottla txn abort --bootstrap"))
+    for width in range(300, NARROW, 10):
+        shown.look(width=width)
+        assert shown.script(BROKEN_OPTIONS, "#why") == [], width
 
 
 def test_documentation_of_a_config_is_opened_on_a_narrow_screen(shown: Browser) -> None:

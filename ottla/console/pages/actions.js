@@ -1,6 +1,6 @@
 // Actions: a dialog with the parameters, a preview of the effects, the equivalent command, and a button that confirms the action.
 
-import { el, table } from "./dom.js";
+import { el, table, withOptions } from "./dom.js";
 import { command } from "./control.js";
 import { isReadOnly } from "./mode.js";
 
@@ -96,7 +96,7 @@ function open(action) {
     preview.replaceChildren(...(effects.rows.length ? [table(effects.columns, effects.rows)] : []),
       effects.more_rows ? `and ${effects.more_rows} more` : "");
     preview.style.display = effects.rows.length ? "" : "none";
-    code.textContent = effects.command;
+    code.replaceChildren(...withOptions(effects.command));
     equivalent.hidden = !effects.command;
   }
 

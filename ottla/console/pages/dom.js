@@ -49,6 +49,10 @@ export const isWide = () => matchMedia("(min-width: 641px)").matches;
 // column would break it inside a word.
 export const dotted = (name) => name.split(/(?<=[._-])/).flatMap((part, index) => (index ? [el("wbr"), part] : [part]));
 
+// Returns the children that show a text with commands. Browsers would break the name of an option, such as --replication-factor,
+// after each of its hyphens.
+export const withOptions = (text) => text.split(/(?<=^|\s)(--[a-z][a-z-]*)/).map((part, index) => (index % 2 ? el("span", { class: "option" }, part) : part));
+
 // Creates a link to a page of the console. The page is in the fragment, which does not reach a server's log.
 export const link = (text, page, parameters = {}, kind = null) =>
   el("a", { href: `#${page}?${new URLSearchParams(parameters)}`, class: kind }, typeof text === "string" ? dotted(text) : text);

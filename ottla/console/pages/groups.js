@@ -1,4 +1,4 @@
-import { el, link, notShown, number, pager, pairs, search, table } from "./dom.js";
+import { el, link, notShown, number, pager, pairs, search, table, withOptions } from "./dom.js";
 import { act, placeFields, placeOf } from "./actions.js";
 
 export const groups = {
@@ -22,7 +22,7 @@ export const group = {
   draw: (g, p) => [
     pairs([["type", g.type], ["state", g.state], ["assignor", g.assignor || "-"]]),
     el("h2", {}, "Why the group has this lag"),
-    el("ul", { id: "why" }, g.why.map((line) => el("li", {}, line))),
+    el("ul", { id: "why" }, g.why.map((line) => el("li", {}, withOptions(line)))),
     g.holders.length ? el("p", {}, "Open transactions that the group waits for: ", g.holders.map((id) => [link(id, "transaction", { id }), " "]),
       g.more_holders ? `and ${number(g.more_holders)} more` : "") : null,
     el("h2", {}, "Positions"),

@@ -1,4 +1,4 @@
-import { el, link, notShown, number, pairs, size, table, time } from "./dom.js";
+import { el, link, notShown, number, pairs, size, table, time, withOptions } from "./dom.js";
 import { isElsewhere } from "./mode.js";
 
 const counted = (states) => Object.entries(states).map(([name, count]) => `${number(count)} ${name}`).join(", ") || "none";
@@ -25,7 +25,7 @@ export const overview = {
       el("h2", {}, "Stray directories"),
       table(["directory", "size", "partition", "topic id", "hidden by a topic", "recovery"], o.strays.named.map((stray) => [
         stray.directory, stray.size_bytes === null ? "unknown" : size(stray.size_bytes), `${stray.topic}:${stray.partition}`,
-        stray.topic_id || "none", stray.is_hidden ? "yes" : "no", stray.way_back,
+        stray.topic_id || "none", stray.is_hidden ? "yes" : "no", withOptions(stray.way_back),
       ])),
       o.strays.count > o.strays.named.length
         ? el("p", { class: "note" }, `and ${number(o.strays.count - o.strays.named.length)} more, ${size(o.strays.size_bytes)} in all`) : null,
