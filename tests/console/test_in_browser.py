@@ -334,6 +334,23 @@ def test_records_of_a_transaction_come_from_its_producer_after_another_client_ha
         assert starts[0] == starts[1] != starts[2], starts
 
 
+def test_timeline_shows_the_time_between_events_as_a_duration(browser: Browser) -> None:
+    with Broker(clock="manual", settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
+        create(client, "orders")
+        made = producer(broker, "checkout")
+        broker.clock.advance("1500ms")
+        made.begin_transaction()
+        made.produce("orders", b"late", timestamp=broker.clock.now_ms)
+        made.flush(TIMEOUT_S)
+        broker.clock.advance("538103ms")
+        made.abort_transaction(TIMEOUT_S)
+        browser.enter(broker.ready["console"])
+        browser.show("transaction?id=checkout")
+        browser.wait("document.querySelectorAll('#sequence .complete').length === 1")
+        times = browser.script("return [...document.querySelectorAll('#sequence .time')].map((one) => one.textContent)")
+        assert list(dict.fromkeys(times)) == ["+0 ms", "+1.500 s", "+8 min 59 s"]
+
+
 def press(browser: Browser, selector: str, button: int = 0) -> None:
     """Press a mouse button without releasing it. If a context menu opens, the page never receives the release."""
     down = "new PointerEvent('pointerdown', { bubbles: true, button: arguments[1] })"

@@ -35,6 +35,12 @@ export function duration(ms) {
   return min < 60 ? `${min} min ${Math.floor(s % 60)} s` : `${Math.floor(min / 60)} h ${min % 60} min`;
 }
 
+// Formats the time since the first event of a timeline, whose events are often few ms apart.
+export function elapsed(ms) {
+  if (ms < 1_000) return `${ms} ms`;
+  return ms < 60_000 ? `${(ms / 1_000).toFixed(3)} s` : duration(ms);
+}
+
 export function size(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let at = 0;

@@ -1,6 +1,6 @@
 // Draws the events of a transactional id as a sequence diagram of clients, the coordinator and partitions.
 
-import { svg, time } from "./dom.js";
+import { elapsed, svg, time } from "./dom.js";
 
 const LANE = 160;
 const LEFT = 110;
@@ -34,7 +34,7 @@ export function sequence(transactionalId, events) {
 
 function row(event, y, x, of, first, writer) {
   const text = describe(event);
-  const label = [svg("text", { class: "time", x: 4, y: y + 4 }, `+${(event.time_ms - first).toLocaleString("en")} ms`)];
+  const label = [svg("text", { class: "time", x: 4, y: y + 4 }, `+${elapsed(event.time_ms - first)}`)];
   const title = svg("title", {}, `${time(event.time_ms)} ${describe(event, Infinity)} (${event.where})`);
   const coordinator = x("coordinator");
   if (event.kind === "data" || event.kind === "marker") {
