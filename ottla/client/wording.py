@@ -11,6 +11,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def up_to_records(offsets: int) -> str:
+    """Say how many records a range of offsets may have. Transaction markers have offsets as well, and compaction leaves gaps."""
+    return f"up to {counted(offsets, 'record')}" if offsets else "no records"
+
+
 def command_for(command: str, name: str, of_cluster: Iterable[str] = ()) -> str:
     """Format a command for a shell, with connection options and with a name as last argument. An unprintable name is omitted,
     because it cannot be copied from a terminal."""

@@ -39,3 +39,11 @@ def test_console_warns_that_a_running_client_may_create_a_deleted_topic_again(is
         world.do("topic t")
         warning = previewed(world, "t")["warning"]
         assert ("a running client may create the topic again" in warning.lower()) == (is_enabled == "true")
+
+
+def test_console_counts_records_before_it_deletes_a_topic() -> None:
+    with closing(ViewedWorld()) as world:
+        world.do("topic t partitions=2")
+        assert previewed(world, "t")["warning"] == "2 partitions with no records will be deleted; this cannot be undone"
+        world.do("P = init", "produce P t n=3")
+        assert "2 partitions with up to 3 records will be deleted" in previewed(world, "t")["warning"]

@@ -112,7 +112,7 @@ def test_console_creates_and_deletes_topics(console: Console, unique: Callable[[
         way("add-partitions", topic=topic, partitions=4)
         assert len(console.client.topic(topic).partitions) == 4
         console.act("produce", topic=topic, value="v")
-        assert "4 partitions with 1 offset will be deleted" in console.preview("delete-topic", topic=topic)["warning"]
+        assert "4 partitions with up to 1 record will be deleted" in console.preview("delete-topic", topic=topic)["warning"]
         way("delete-topic", topic=topic)
         wait_until(partial(console.lacks_topic, topic))
         assert "unknown topic" in console.refusal("delete-topic", topic=topic)
@@ -167,7 +167,7 @@ def test_console_deletes_records_before_an_offset(console: Console, unique: Call
             console.act("produce", topic=topic, value=str(number), partition=number % 2)
         before = {"kind": "offset", "number": 2}
         preview = console.preview("delete-records", topic=topic, before=before, partition=0)
-        assert (preview["rows"], "2 offsets" in preview["warning"]) == ([[0, 0, 2, 3]], True)
+        assert (preview["rows"], "up to 2 records" in preview["warning"]) == ([[0, 0, 2, 3]], True)
         way("delete-records", topic=topic, before=before, partition=0)
         assert console.starts(topic) == [2, 0]
         way("delete-records", topic=topic, before={"kind": "end"})

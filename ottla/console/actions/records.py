@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.client.records.producing import TopicProducer
 from ottla.client.records.record import NewRecord
 from ottla.client.records.transactional_producer import transaction_of
-from ottla.client.wording import counted
+from ottla.client.wording import counted, up_to_records
 from ottla.console.actions.action import ActionClients, Effects, Name, Offset, Partition, named, option, shortened
 from ottla.console.actions.encoded_parts import COLUMNS, EncodedPart, SchemaChoice, encoded_part, schema_options
 from ottla.console.actions.produce_arguments import produce_arguments
@@ -140,7 +140,7 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         where = self.topic if self.partition is None else f"{self.topic}:{self.partition}"
         return Effects(
             command=["record", "delete", *option("--before", self.before.text()), *named(where)],
-            warning=f"{counted(count, 'offset')} will be deleted; this cannot be undone",
+            warning=f"{up_to_records(count)} will be deleted (transaction markers count too); this cannot be undone",
             columns=["partition", "log start offset", "after", "end"],
             confirmed={"offsets": {index: after for index, _, after, _ in planned}},
             **shortened([list(row) for row in planned]),

@@ -15,7 +15,7 @@ from ottla.client.admin.leadership import elect_leader
 from ottla.client.admin.offsets import ranges
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered
-from ottla.client.wording import counted
+from ottla.client.wording import counted, up_to_records
 from ottla.console.actions.action import ActionClients, Effects, Name, Partition, named, option, shortened
 from ottla.protocol.internal_topics import INTERNAL_STATE
 from ottla.protocol.topic_partition import MAX_PARTITION
@@ -90,7 +90,7 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         what = counted(len(to.brokers.partitions(self.topic)), "partition")
         # Offsets cannot be counted if a partition has no leader, but the topic can be deleted.
         with suppress(KafkaAnswered):
-            what += f" with {counted(sum(end - start for start, end in ranges(to.brokers, self.topic).values()), 'offset')}"
+            what += f" with {up_to_records(sum(end - start for start, end in ranges(to.brokers, self.topic).values()))}"
         warning = f"{what} will be deleted; this cannot be undone"
         is_internal = self.topic in INTERNAL_STATE
         if is_internal:
