@@ -154,6 +154,7 @@ def test_console_pages_show_transactions_and_groups_that_wait_for_them(site: Sit
     group = site.values("group", name="billing")
     assert group["holders"] == ["shop"]
     assert any("input:0" in line for line in group["why"]), group["why"]
+    assert any(line.endswith(f"ottla txn abort --bootstrap {bootstrap} shop") for line in group["why"]), group["why"]
     row = next(row for row in site.values("transactions")["part"]["rows"] if row["transactional_id"] == "shop")
     assert (row["state"], row["partitions"], row["client"]) == ("Ongoing", 1, "")
     shown = site.values("transaction", id="shop")
