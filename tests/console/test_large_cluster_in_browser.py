@@ -36,16 +36,18 @@ PAGES = (
     "transaction?id=open",
     "configs?kind=topic&name=orders",
     "configs?kind=broker&name=1",
-    "schemas",
 )
-OWN_PAGES = (*PAGES, "steering")
-"""``ottla console`` has no page of faults and clock."""
+OWN_PAGES = (*PAGES, "schemas", "steering")
+"""``ottla console`` has no page of faults and clock, and without a schema registry no page of schemas."""
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     data_dir: Path = tmp_path_factory.mktemp("large") / "data"
-    with Broker(data_dir=data_dir, settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
+    with (
+        Broker(data_dir=data_dir, schema_registry=True, settings={"ottla.console": True}) as broker,
+        RawClient(broker.bootstrap) as client,
+    ):
         names = ["orders", *(f"topic-{number:05}" for number in range(1, MANY_TOPICS))]
         for at in range(0, MANY_TOPICS, BATCH):
             topics = [
