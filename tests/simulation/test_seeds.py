@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ottla.broker.coordinators.lost_partitions import LostAdditions
+from ottla.broker.coordinators.lost_additions import LostAdditions
 from ottla.simulation import plan as plans
 from ottla.simulation.judging import judge
 from ottla.simulation.plan import Plan, PlannedFault, decode, draw, encode

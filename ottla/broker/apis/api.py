@@ -59,8 +59,8 @@ class WaitsFor(Enum):
     """All writes must be durable, and the coordinators' records that the handler used must be committed."""
     DURABILITY = "durability"
     """All writes must be durable. The handler itself waits for replicas, or reads only below the high watermark."""
-    NOTHING = "nothing"
-    """The response is sent at once, because its handler has already waited."""
+    HANDLER = "handler"
+    """The handler itself waits for all that the response promises, so the response is sent once the handler has returned."""
 
 
 class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):

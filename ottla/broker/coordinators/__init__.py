@@ -8,7 +8,7 @@ leader, and dropped when it no longer leads.
 - `dead_letters`: writes a dead letter for each record that a share group has given up (KIP-1191).
 - `groups`: runs the group coordinator: one shard for each partition of ``__consumer_offsets``.
 - `fencing_log`: logs an event when a new producer of a transactional id fences the previous one.
-- `lost_partitions`: adds partitions again to open transactions if a power cut removed the record that added them.
+- `lost_additions`: adds partitions again to open transactions if a power cut removed the record that added them.
 - `markers`: sends the markers of decided transactions until each partition has its marker (TransactionMarkerChannelManager).
 - `shards`: the shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).
 - `share_groups`: the group coordinator's calls to the share coordinator: initialise, delete and read states of share groups.

@@ -24,10 +24,20 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 
 RETRY_MS = 1_000
+"""Time in ms until a record that the coordinator's log has refused is tried again."""
 MARKERS_AWAITED_MS = 1_000
 """Maximum time in ms that an EndTxn response waits until markers are written. Kafka does not wait for them."""
 
 log = structlog.get_logger("transactions")
+
+
+def log_delay(errors: RepeatedErrors, event: str, transactional_id: str, error: KafkaError) -> None:
+    """Log that a record of a transaction is tried again after `RETRY_MS`, because the coordinator's log has refused it.
+
+    A lack of in-sync replicas is temporary, so it is only a warning; failures of the log are errors.
+    """
+    level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
+    errors.failed(event, error.code.name, level=level, transactional_id=transactional_id, error=str(error))
 
 
 class Completions:
@@ -130,10 +140,7 @@ class Completions:
                     runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
                 return
             except KafkaError as error:
-                # A lack of in-sync replicas is temporary, so it is only a warning; failures of the log are errors.
-                level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
-                reason = error.code.name
-                self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
+                log_delay(self._errors, "completion_delayed", transactional_id, error)
             self.delayed += 1
             await sleep(self._env, RETRY_MS)
             self.delayed -= 1

@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog
 
-from ottla.broker.coordinators.completion import Completions
-from ottla.broker.coordinators.lost_partitions import LostAdditions
+from ottla.broker.coordinators.completion import RETRY_MS, Completions, log_delay
+from ottla.broker.coordinators.lost_additions import LostAdditions
 from ottla.broker.coordinators.markers import MarkerTransport
 from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
 from ottla.broker.hooks.interception import DecisionDelayed, Point, Reached
@@ -35,14 +35,16 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2
 from ottla.storage.log import Log
 
-RETRY_MS = 1_000
 IDS_AT_ONCE = 1_000
 
 log = structlog.get_logger("transactions")
 
 
 class Transactions:
-    """The transaction coordinator of this broker, with its commands on transactional ids. Each command is one synchronous call."""
+    """The transaction coordinator of this broker, with its commands on transactional ids.
+
+    Each command but `end` is one synchronous call. `end` decides in one synchronous step, and then waits.
+    """
 
     def __init__(
         self,
@@ -156,6 +158,11 @@ class Transactions:
         return partition_for(transactional_id, self._shards.partition_count())
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
+        """Return the shard of a transactional id and its runtime, after it has added the id's lost partitions again.
+
+        This may append records. Every access to an id needs it, because the id's state is incomplete before (`LostAdditions`).
+        Raises `KafkaError`.
+        """
         opened = self._shards.get(self.partition_of(transactional_id))
         if transactional_id in self._lost_additions:
             self._lost_additions.add_again(transactional_id, *opened, self._env.steady_ms())
@@ -222,7 +229,7 @@ class Transactions:
             two_phase_commit=two_phase_commit,
             keep_prepared=keep_prepared,
         )
-        self._check_decision(shard, transactional_id, result)
+        self._apply_fault(shard, transactional_id, result, commit=False)
         answer = runtime.execute(result)
         if answer.aborting:
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
@@ -259,19 +266,19 @@ class Transactions:
         example because another broker leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
         """
         try:
-            following, decided_on = await self._decide(
+            next_identity, decided_on = await self._decide(
                 transactional_id, identity, commit=commit, client_transaction_version=client_transaction_version
             )
         except KafkaError as error:
             if not await self._is_state_kept(transactional_id):
                 raise KafkaError(Code.NOT_COORDINATOR) from error
             raise
-        # `_carry_out` has started `Completions._complete`, by the decision's effect SendMarkers. It also waits at the barrier.
+        # The decision's effect SendMarkers has started `Completions._complete`, which waits at the barrier too.
         if not await self._barrier.before_response(decided_on, decided_on.log_end_offset):
             raise KafkaError(Code.NOT_COORDINATOR)
         if not await self._completions.once_markers_written(transactional_id):
             raise KafkaError(Code.NOT_COORDINATOR)
-        return following
+        return next_identity
 
     async def _decide(
         self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_transaction_version: int
@@ -288,7 +295,7 @@ class Transactions:
                 new_producer_id=self._new_producer_id,
             )
             try:
-                self._check_decision(shard, transactional_id, result, commit=commit)
+                self._apply_fault(shard, transactional_id, result, commit=commit)
             except DecisionDelayed as delayed:
                 # A test's fault delays the decision. After the fault is removed, handle the command as if it had just arrived.
                 await delayed.latch.opened()
@@ -296,6 +303,7 @@ class Transactions:
                     raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None
                 continue
             ended = runtime.execute(result)
+            # The shard returns a refusal that has effects, because an exception would lose the effects.
             if ended.refused is not Code.NONE:
                 raise KafkaError(ended.refused)
             return ended.identity, runtime.partition.log
@@ -318,13 +326,15 @@ class Transactions:
         try:
             partition_log = self._shard(transactional_id)[1].partition.log
         except KafkaError:
+            # Without the coordinator's log, the error can only reveal what other logs have.
             return await self._barrier.durable_before_response()
         return await self._barrier.before_response(partition_log, partition_log.log_end_offset)
 
-    def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
+    def _apply_fault(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool) -> None:
         """Apply a test's fault before a Prepare record is logged.
 
-        Raises the fault's `KafkaError`, or `DecisionDelayed` if the decision must wait.
+        Raises the fault's `KafkaError`, or `DecisionDelayed` if the decision must wait. `end` waits; other commands let this error
+        pass, and their clients or the periodic task retry.
         """
         interception = self._interception
         if interception is None or Point.BEFORE_PREPARE not in interception.watched_points:
@@ -359,15 +369,10 @@ class Transactions:
     def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
         try:
             result = shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id)
-            self._check_decision(shard, transactional_id, result)
+            self._apply_fault(shard, transactional_id, result, commit=False)
             runtime.execute(result)
         except KafkaError as error:
-            # A lack of in-sync replicas is temporary, so it is only a warning; failures of the log are errors.
-            level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
-            reason = error.code.name
-            self._errors.failed(
-                "transaction_timeout_delayed", reason, level=level, transactional_id=transactional_id, error=str(error)
-            )
+            log_delay(self._errors, "transaction_timeout_delayed", transactional_id, error)
             self._retry_after_ms[transactional_id] = now_ms + RETRY_MS
             return
         self._retry_after_ms.pop(transactional_id, None)

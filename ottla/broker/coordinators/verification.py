@@ -83,7 +83,7 @@ class LocalVerification:
 
     Usually ``then`` is called before `join` returns. So with ``ottla.durability=power`` a power cut may keep a batch and remove the
     coordinator's record that adds its partition; the restarted broker adds the partition again
-    (`broker.coordinators.lost_partitions`). If a restarted broker could not do that, ``then`` is called after the record is on
+    (`broker.coordinators.lost_additions`). If a restarted broker could not do that, ``then`` is called after the record is on
     disk. Otherwise no coordinator would know of the transaction, and the partition's last stable offset would never advance again.
     """
 

@@ -1,4 +1,6 @@
-"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction. Responds after the markers are written (docs/differences.md).
+"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction.
+
+The response waits at most 1 s until the markers are written (docs/differences.md).
 
 - 2 (KIP-588): fenced producers get PRODUCER_FENCED, in older versions INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): adds the error TRANSACTION_ABORTABLE.
@@ -28,17 +30,16 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
     if not request.transactional_id:
-        return failed(request, context.version, Code.INVALID_REQUEST)
-    try:
-        following = await ports.transactions.end(
-            request.transactional_id,
-            ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-            commit=request.committed,
-            client_transaction_version=TV2 if context.version >= FIRST_TV2_VERSION else 0,
-        )
-    except KafkaError as error:
-        return failed(request, context.version, error.code)
-    return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=following.producer_id, producer_epoch=following.epoch)
+        raise KafkaError(Code.INVALID_REQUEST)
+    next_identity = await ports.transactions.end(
+        request.transactional_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        commit=request.committed,
+        client_transaction_version=TV2 if context.version >= FIRST_TV2_VERSION else 0,
+    )
+    return EndTxnResponse(
+        throttle_time_ms=0, error_code=0, producer_id=next_identity.producer_id, producer_epoch=next_identity.epoch
+    )
 
 
 def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:
@@ -50,5 +51,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID transactional_id"),
-    waits_for=WaitsFor.NOTHING,
+    waits_for=WaitsFor.HANDLER,
 )

@@ -17,22 +17,11 @@ Kafka authorises WRITE on each topic, and on the transactional id of a request w
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ottla.broker.apis.api import Declaration, RequestContext, RequestRefused, WaitsFor
-from ottla.broker.apis.authorisation import authorisations, check
-from ottla.broker.apis.authorizer_port import RequestAuthorizer
-from ottla.broker.handlers.support import brokers, produce_append
-from ottla.broker.handlers.support.current_leaders import with_leader_addresses_for_produce
-from ottla.broker.handlers.support.produce_append import append_batches
-from ottla.broker.handlers.support.produce_refusals import has_transactional_records
-from ottla.protocol.errors import Code, known_code
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.handlers.support.produce_append import Ports, append_batches
+from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
-from ottla.security.acl.codes import AclOperation, ResourceType
-
-
-class Ports(produce_append.Ports, brokers.Ports, Protocol):
-    """The services for `append_batches`, and for the addresses of new leaders in the response."""
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
@@ -40,7 +29,7 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
     if not request.acks:
         _close_if_refused(response)
         return None
-    return with_leader_addresses_for_produce(ports, context.listener, response)
+    return response
 
 
 def _close_if_refused(response: ProduceResponse) -> None:
@@ -52,8 +41,7 @@ def _close_if_refused(response: ProduceResponse) -> None:
 
 def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse:
     if request.acks == 0:
-        # A fault may have a code that is not in `Code`.
-        raise RequestRefused(f"a Produce request with acks=0 was refused with {known_code(code).name}")
+        raise RequestRefused(f"a Produce request with acks=0 was refused with error code {code:d}")
     return ProduceResponse(
         [
             TopicProduceResponse(
@@ -68,17 +56,11 @@ def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse
     )
 
 
-def _authorise(authorizer: RequestAuthorizer, request: ProduceRequest, context: RequestContext) -> None:
-    # Transactional batches without a transactional id are refused by `append_batches`.
-    if request.transactional_id is not None and has_transactional_records(request):
-        check(authorizer, context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-
-
 API = Declaration(
     key=0,
     handle=handle,
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC"),
     waits_for=WaitsFor.DURABILITY,
-    authorise=_authorise,
+    checks_itself=True,
 )

@@ -366,7 +366,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, route: Route, parts: list[Buffer]) -> None:
         barrier = self._ports.barrier
-        if barrier.never_waits or not barrier.is_pending or route.api.waits_for is WaitsFor.NOTHING:
+        if barrier.never_waits or not barrier.is_pending or route.api.waits_for is WaitsFor.HANDLER:
             self._answers.put(parts)
         else:
             self._fill_when_durable(route, self._answers.reserve(), parts, barrier.lossy_rounds)
@@ -374,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
     def _fill_when_durable(self, route: Route, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
         """Put a response into its slot once all writes that it depends on are synced. If they may be lost, close the connection."""
         barrier = self._ports.barrier
-        if route.api.waits_for is WaitsFor.NOTHING:
+        if route.api.waits_for is WaitsFor.HANDLER:
             self._fill(slot, parts)
         elif barrier.lossy_rounds != lossy_rounds:
             self.close(NOT_DURABLE)

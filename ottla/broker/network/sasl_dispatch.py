@@ -86,7 +86,7 @@ BARE_TOKEN: Declared[Any] = Declared(
     handle=_unused,
     failed=_failed,
     authorisation=UNRESTRICTED,
-    waits_for=WaitsFor.NOTHING,
+    waits_for=WaitsFor.HANDLER,
     has_secrets=True,
 )
 """A bare token is handled like a SaslAuthenticate request, so that faults for that API apply to it as well."""

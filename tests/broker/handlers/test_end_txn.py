@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.handlers.end_txn import handle
+from ottla.broker.handlers.end_txn import failed, handle
 from ottla.broker.partitions.partitions import Partition
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.simulation.broker import SimulatedBroker
@@ -54,7 +54,13 @@ class FollowedCoordinator:
     def end(self, *, transactional_id: str = "x") -> Handling[EndTxnResponse]:
         producer_id, epoch = self.identity
         request = EndTxnRequest(transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=True)
-        return Handling(handle(self.server, request, cast(Any, SimpleNamespace(version=5))))
+        return Handling(self._handled(request))
+
+    async def _handled(self, request: EndTxnRequest) -> EndTxnResponse:
+        try:
+            return await handle(self.server, request, cast(Any, SimpleNamespace(version=5)))
+        except KafkaError as error:
+            return failed(request, 5, error.code)
 
 
 @pytest.fixture

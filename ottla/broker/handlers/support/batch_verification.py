@@ -28,7 +28,7 @@ ABORTABLE_FROM = 11
 """The first version of Produce with the error TRANSACTION_ABORTABLE."""
 
 
-PARTITION_WORK = 2
+VERIFICATION_WORK = 2
 """Estimated time to check whether a partition needs verification, in units of 2 us."""
 
 
@@ -68,7 +68,7 @@ class BatchVerification(msgspec.Struct, kw_only=True):
         partitions: dict[TopicPartition, None] = {}
         for topic in request.topic_data:
             for data in topic.partition_data:
-                if pace.spend(PARTITION_WORK):
+                if pace.spend(VERIFICATION_WORK):
                     await next_turn()
                 header = _verifiable_header(data.records)
                 if header is None:
@@ -102,9 +102,9 @@ class BatchVerification(msgspec.Struct, kw_only=True):
         key = (partition.log.topic, partition.log.partition)
         identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         implicit_add = self.implicit_add
-        waited = False
+        others_ran = False
         while not _is_open(partition, header):
-            if not waited:
+            if not others_ran:
                 partition.log.producers.note_unverified(header, self.ports.clock.now_ms(), implicit_add=implicit_add)
             try:
                 pause = join_transaction(
@@ -120,8 +120,8 @@ class BatchVerification(msgspec.Struct, kw_only=True):
             if pause is None:
                 break
             await pause
-            waited = self.has_waited = True
-        return waited
+            others_ran = self.has_waited = True
+        return others_ran
 
     async def verify_refused(self, records: Buffer | None, refused: RefusedBatch) -> KafkaError:
         """Verify a refused batch. Returns the batch's error; an error of `verify` takes precedence.

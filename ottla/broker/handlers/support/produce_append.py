@@ -13,10 +13,11 @@ import msgspec
 
 from ottla.broker.apis.api import RequestContext
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.handlers.support import batch_verification, checked_batch
+from ottla.broker.handlers.support import batch_verification, brokers, checked_batch
 from ottla.broker.handlers.support.batch_verification import BatchVerification
 from ottla.broker.handlers.support.checked_batch import CheckedBatch, RefusedBatch, check_batch, is_current
-from ottla.broker.handlers.support.produce_refusals import is_one_acceptable_batch, refused_partition, whole_refusal
+from ottla.broker.handlers.support.current_leaders import with_leader_addresses_for_produce
+from ottla.broker.handlers.support.produce_refusals import has_one_batch, refused_partition, whole_refusal
 from ottla.broker.handlers.support.refused_batch import report_refused
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.loop.env import Timers
@@ -42,7 +43,7 @@ WORK_BYTES_SHIFT = 8
 """Estimated time to handle a partition, in units of 2 us: `PARTITION_WORK`, and 1 per 256 bytes of batch and inflated payload."""
 
 
-class Ports(checked_batch.Ports, batch_verification.Ports, Protocol):
+class Ports(checked_batch.Ports, batch_verification.Ports, brokers.Ports, Protocol):
     live_config: LiveConfig
     timers: Timers
     barrier: Barrier
@@ -50,7 +51,10 @@ class Ports(checked_batch.Ports, batch_verification.Ports, Protocol):
 
 
 class _AppendedBatch(NamedTuple):
-    """A batch for which a request with acks=all waits until all in-sync replicas have it, and the batch's result."""
+    """A batch for which a request with acks=all waits until all in-sync replicas have it, and the batch's result.
+
+    The result gets an error afterwards if the wait fails.
+    """
 
     appended: AppendedTo
     result: PartitionProduceResponse
@@ -70,7 +74,10 @@ class _RequestState(msgspec.Struct, kw_only=True):
 
 
 async def append_batches(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse:
-    """Append the batches of a request. With acks=all, wait until all in-sync replicas have them, at most the request's timeout."""
+    """Append the batches of a request. With acks=all, wait until all in-sync replicas have them, at most the request's timeout.
+
+    The response also has the addresses of new leaders of partitions that this broker does not lead (KIP-951).
+    """
     leaderships_lost = ports.barrier.leaderships_lost
     verifier = None
     if request.transactional_id is not None:
@@ -82,17 +89,10 @@ async def append_batches(ports: Ports, request: ProduceRequest, context: Request
         acks=request.acks,
         allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
     )
-    if is_one_acceptable_batch(ports, context, request):
-        # The usual request has one batch and needs neither `whole_refusal` nor pauses. `BatchVerification.verify` adds its
-        # partition.
-        topic = request.topic_data[0]
-        results = [await _append_one(state, topic, topic.partition_data[0])]
-        responses = [TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)]
-    else:
-        responses = await _append_all(state, request)
+    responses = await _append_all(state, request)
     if state.unreplicated:
         await _wait_for_replicas(ports, state.unreplicated, leaderships_lost, request.timeout_ms)
-    return ProduceResponse(responses)
+    return with_leader_addresses_for_produce(ports, context.listener, ProduceResponse(responses))
 
 
 async def _wait_for_replicas(ports: Ports, batches: list[_AppendedBatch], leaderships_lost: int, timeout_ms: int) -> None:
@@ -112,30 +112,39 @@ async def _wait_for_replicas(ports: Ports, batches: list[_AppendedBatch], leader
 async def _append_all(state: _RequestState, request: ProduceRequest) -> list[TopicProduceResponse]:
     pace, allowance, work = Pace(), state.allowance, 0
     refused = await whole_refusal(state.ports, state.context, request, pace)
-    if state.verifier is not None and refused is Code.NONE:
+    # `BatchVerification.verify` adds the partition of a single batch.
+    if state.verifier is not None and refused is Code.NONE and not has_one_batch(request):
         await state.verifier.add_together(request, pace)
     responses = []
     for topic in request.topic_data:
-        # If the request repeats a partition, only the last batch is appended.
-        last: dict[int, PartitionProduceData] = {}
-        for data in topic.partition_data:
-            last[data.index] = data
-            if pace.spend(1):
-                await next_turn()
+        partitions = topic.partition_data
+        if len(partitions) > 1:
+            partitions = await _last_of_each_partition(partitions, pace)
         results: list[PartitionProduceResponse] = []
-        for index, data in last.items():
-            # Before each partition, count the work of the previous partition, so that a request with one small batch has no pause.
-            if pace.spend(work):
+        for data in partitions:
+            # Before each partition, count the work of the previous partition, so that a request with one batch has no pause.
+            if work and pace.spend(work):
                 await next_turn()
-            left_bytes = allowance.left_bytes
+            left_before_bytes = allowance.left_bytes
             if refused is not Code.NONE:
-                results.append(PartitionProduceResponse(index=index, error_code=refused, base_offset=-1))
+                results.append(PartitionProduceResponse(index=data.index, error_code=refused, base_offset=-1))
             else:
                 results.append(await _append_one(state, topic, data))
-            work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
+            inflated_bytes = left_before_bytes - allowance.left_bytes
+            work = PARTITION_WORK + ((len(data.records or b"") + inflated_bytes) >> WORK_BYTES_SHIFT)
         if results:
             responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results))
     return responses
+
+
+async def _last_of_each_partition(partitions: list[PartitionProduceData], pace: Pace) -> list[PartitionProduceData]:
+    """Of the batches for the same partition only the last, because Kafka appends no other."""
+    last: dict[int, PartitionProduceData] = {}
+    for data in partitions:
+        last[data.index] = data
+        if pace.spend(1):
+            await next_turn()
+    return list(last.values())
 
 
 async def _append_one(state: _RequestState, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
@@ -145,7 +154,7 @@ async def _append_one(state: _RequestState, topic: TopicProduceData, data: Parti
     verification, the batch is checked again.
     """
     ports, context, verifier = state.ports, state.context, state.verifier
-    left_bytes = state.allowance.left_bytes
+    left_before_bytes = state.allowance.left_bytes
     while True:
         # `check_batch` also finds the partition and checks that the client may write to the topic.
         checked = await check_batch(ports, context, topic, data, state.allowance)
@@ -159,7 +168,7 @@ async def _append_one(state: _RequestState, topic: TopicProduceData, data: Parti
                 others_ran = await verifier.verify(checked.partition, checked.header)
                 if others_ran and not is_current(ports, context, topic, data.index, checked):
                     # Restore the allowance, because the batch will be inflated again.
-                    state.allowance.left_bytes = left_bytes
+                    state.allowance.left_bytes = left_before_bytes
                     continue
             return _append(state, checked)
         except KafkaError as error:

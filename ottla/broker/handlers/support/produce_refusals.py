@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.current_leaders import leader_for_produce
 from ottla.broker.handlers.support.produce_partition import IDS_FROM, BeforeTheLog
 from ottla.broker.partitions.partitions import Partition, Partitions
@@ -22,11 +23,9 @@ from ottla.protocol.messages.produce import (
 from ottla.protocol.records import transactional_header
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.validation import RecordsRefused
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 ACKS = (-1, 0, 1)
-_UNCOUNTED = (-1, -1)
-"""Producer id and epoch for a transactional batch to an unknown partition. As in Kafka, the check for several producers in one
-request ignores such batches."""
 _WITHOUT_START = {
     Code.MESSAGE_TOO_LARGE,
     Code.RECORD_LIST_TOO_LARGE,
@@ -37,20 +36,25 @@ _WITHOUT_START = {
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
 
 
 async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Code:
     """The error for all partitions of the request; NONE if the request may be handled. Checks in Kafka's order."""
-    producers = set()
+    is_permitted, producers = False, set()
     for topic in request.topic_data:
         for data in topic.partition_data:
-            producer = _transactional_producer_of(ports, context, topic, data)
-            if producer is not None:
-                if request.transactional_id is None:
+            header = transactional_header(data.records)
+            if header is not None:
+                # The transactional id of the request alone needs no permission, because batches need not be transactional
+                # (CVE-2018-17196).
+                if not is_permitted and not _may_write(ports, context, request.transactional_id):
                     return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                if producer[0] >= 0:
-                    producers.add(producer)
+                is_permitted = True
+                # As in Kafka, batches without a producer id, or for unknown partitions, do not count.
+                if header.producer_id >= 0 and _has_partition(ports, context, topic, data):
+                    producers.add((header.producer_id, header.producer_epoch))
             if pace.spend(1):
                 await next_turn()
     if len(producers) > 1:
@@ -58,34 +62,19 @@ async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceR
     return Code.NONE if request.acks in ACKS else Code.INVALID_REQUIRED_ACKS
 
 
-def has_transactional_records(request: ProduceRequest) -> bool:
-    """Whether any batch is transactional. A transactional id in the request does not show this (CVE-2018-17196)."""
-    return any(transactional_header(data.records) is not None for topic in request.topic_data for data in topic.partition_data)
-
-
-def is_one_acceptable_batch(ports: Ports, context: RequestContext, request: ProduceRequest) -> bool:
-    """Whether the request has one batch, and `whole_refusal` would not refuse the request."""
-    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1 or request.acks not in ACKS:
+def _may_write(ports: Ports, context: RequestContext, transactional_id: str | None) -> bool:
+    if transactional_id is None:
         return False
-    topic = request.topic_data[0]
-    return (
-        request.transactional_id is not None or _transactional_producer_of(ports, context, topic, topic.partition_data[0]) is None
-    )
+    return ports.authorizer.allows(context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
-def _transactional_producer_of(
-    ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData
-) -> tuple[int, int] | None:
-    """Return the producer id and epoch of a transactional batch; None for other batches.
+def has_one_batch(request: ProduceRequest) -> bool:
+    return len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1
 
-    If the batch's partition does not exist, return `_UNCOUNTED`.
-    """
-    header = transactional_header(data.records)
-    if header is None:
-        return None
-    if context.version < IDS_FROM and ports.partitions.find(topic.name, data.index) is None:
-        return _UNCOUNTED
-    return header.producer_id, header.producer_epoch
+
+def _has_partition(ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData) -> bool:
+    """Whether the broker knows the partition of a batch. Not checked in requests with topic ids."""
+    return context.version >= IDS_FROM or ports.partitions.find(topic.name, data.index) is not None
 
 
 def refused_partition(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
