@@ -31,6 +31,13 @@ class Release:
     def packages(self) -> str:
         return f"org.apache.spark:spark-sql-kafka-0-10_{self.scala}:{self.connector}"
 
+    @property
+    def packages_of_connect(self) -> str:
+        """The packages for a server of Spark Connect. PySpark from pip has this server since Spark 4.0."""
+        if not self.version.startswith("3."):
+            return self.packages
+        return f"{self.packages},org.apache.spark:spark-connect_{self.scala}:{self.connector}"
+
 
 RELEASES: Final = {
     minor: Release(

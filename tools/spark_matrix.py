@@ -121,7 +121,8 @@ class Run:
         if self.master.startswith("spark:") or self.way in ("connect", "connect-batch"):
             environment["PYSPARK_PYTHON"] = str(self.python)
         arguments = ["--bootstrap", self.bootstrap, "--checkpoint", str(self.folder / "checkpoint"), "--way", self.way]
-        arguments += ["--packages", self.release.packages, "--ivy", str(_ivy()), "--master", self.master]
+        packages = self.release.packages_of_connect if self.way in ("connect", "connect-batch") else self.release.packages
+        arguments += ["--packages", packages, "--ivy", str(_ivy()), "--master", self.master]
         if forever:
             arguments.append("--forever")
         return subprocess.Popen([*program, *arguments], stdout=log, stderr=log, text=True, env=environment, start_new_session=True)
