@@ -60,7 +60,7 @@ class WaitsFor(Enum):
     DURABILITY = "durability"
     """All writes must be durable. The handler itself waits for replicas, or reads only below the high watermark."""
     HANDLER = "handler"
-    """The handler itself waits for all that the response promises, so the response is sent once the handler has returned."""
+    """The handler has already waited for the writes that its response needs."""
 
 
 class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
     ``failed`` builds the response to a request that fails as a whole. It raises `RequestRefused` if the request gets no response:
     its client learns of the error by the closed connection (RequestHandlerHelper.sendErrorOrCloseConnection). ``authorisation``
-    lists the permissions that Kafka's authorizer checks; their fields, ``authorise`` and ``checks_itself`` determine where they
+    lists the permissions that Kafka's authorizer checks; with ``authorise`` they determine where they
     are checked (`request_authorizer.enforcing`). ``is_bulky``: the response may be far larger than the request, so the request
     waits while too many bytes of responses are unsent, unless ``is_small`` returns that this response will be small.
     """
@@ -84,8 +84,6 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """Checks permissions before the handler is called, where a field's name is not enough to tell what a request needs."""
     refused: Callable[[S, Any, RequestContext], Any] | None = None
     """Returns the broker's error response to a request; None if the broker may forward the request to a controller."""
-    checks_itself: bool = False
-    """Whether only the handler checks permissions, because its response has a result for each resource."""
     has_secrets: bool = False
     """Whether requests or responses may contain passwords, tokens or keys, so that the texts of exceptions are not logged."""
 

@@ -21,16 +21,21 @@ class Authorisation(NamedTuple):
     resource_type: ResourceType
     field: str = ""
     """The request's field that names the resource, if every request needs the permission."""
+    is_checked_by_handler: bool = False
 
 
-def authorisations(text: str) -> tuple[Authorisation, ...]:
+def authorisations(text: str, *, by_handler: bool = False) -> tuple[Authorisation, ...]:
     """Parse all permissions that Kafka may check for requests of one API, such as ``"READ GROUP group_id, READ TOPIC"``.
 
     Every request needs those whose third word names a field. Of the others it may need only some, and some are alternatives,
-    such as CREATE on CLUSTER or on TOPIC. Raises KeyError for an operation or resource type that Kafka does not have.
+    such as CREATE on CLUSTER or on TOPIC. With ``by_handler`` only the handler checks them, usually because its response has
+    a result for each resource. Raises KeyError for an operation or resource type that Kafka does not have.
     """
-    permissions = (permission.split() for permission in text.split(","))
-    return tuple(Authorisation(AclOperation[operation], ResourceType[type_], *field) for operation, type_, *field in permissions)
+    permissions = []
+    for permission in text.split(","):
+        operation, type_, *field = permission.split()
+        permissions.append(Authorisation(AclOperation[operation], ResourceType[type_], "".join(field), by_handler))
+    return tuple(permissions)
 
 
 UNRESTRICTED: tuple[Authorisation, ...] = ()

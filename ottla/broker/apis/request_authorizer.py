@@ -33,7 +33,7 @@ WITH_PLAIN_MESSAGE = frozenset({49, 55, 80, 81, 83, 84, 85, 86, 87})
 
 The other APIs that need a permission on the cluster have the message of AuthHelper.authorizeClusterOperation.
 """
-WITHOUT_MESSAGE = frozenset({0, 48, 50, 68, 76, 78, 79, 88, 93})
+WITHOUT_MESSAGE = frozenset({48, 50, 68, 76, 78, 79, 88, 93})
 """Keys of the APIs whose responses leave the field for the message empty if a permission is missing."""
 
 log = structlog.get_logger("authorizer")
@@ -124,7 +124,7 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
     def change(api: Declared[Any]) -> Declared[Any]:
         authorise = api.authorise or _field_checks(api)
         if authorise is None:
-            if api.checks_itself or not api.authorisation:
+            if all(permission.is_checked_by_handler for permission in api.authorisation):
                 return api
             authorise = _cluster_check(api)
 
@@ -167,7 +167,7 @@ def _set_message(part: Any, error: KafkaError) -> None:
 
 
 def _field_checks(api: Declared[Any]) -> Authorise | None:
-    permissions = [permission for permission in api.authorisation if permission.field]
+    permissions = [(needed.operation, needed.resource_type, needed.field) for needed in api.authorisation if needed.field]
     if not permissions:
         return None
 
@@ -179,8 +179,8 @@ def _field_checks(api: Declared[Any]) -> Authorise | None:
 
 
 def _cluster_check(api: Declared[Any]) -> Authorise:
-    operation, resource_type, _ = api.authorisation[0]
-    if len(api.authorisation) > 1 or resource_type is not ResourceType.CLUSTER:
+    operation = api.authorisation[0].operation
+    if len(api.authorisation) > 1 or api.authorisation[0].resource_type is not ResourceType.CLUSTER:
         operation = AclOperation.CLUSTER_ACTION
     if api.key in WITH_PLAIN_MESSAGE:
         return lambda authorizer, request, context: check(authorizer, context, operation, ResourceType.CLUSTER)

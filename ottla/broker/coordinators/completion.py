@@ -32,7 +32,7 @@ log = structlog.get_logger("transactions")
 
 
 def log_delay(errors: RepeatedErrors, event: str, transactional_id: str, error: KafkaError) -> None:
-    """Log that a record of a transaction is tried again after `RETRY_MS`, because the coordinator's log has refused it.
+    """Log that a record of a transaction could not be logged, and is tried again after `RETRY_MS`.
 
     A lack of in-sync replicas is temporary, so it is only a warning; failures of the log are errors.
     """

@@ -160,7 +160,7 @@ class Transactions:
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
         """Return the shard of a transactional id and its runtime, after it has added the id's lost partitions again.
 
-        This may append records. Every access to an id needs it, because the id's state is incomplete before (`LostAdditions`).
+        This may append records. Call it before each use of an id: until then the id's lost partitions are missing.
         Raises `KafkaError`.
         """
         opened = self._shards.get(self.partition_of(transactional_id))

@@ -54,4 +54,4 @@ def failed(request: CreateAclsRequest, version: int, code: Code) -> CreateAclsRe
     return CreateAclsResponse(throttle_time_ms=0, results=[refused] * len(request.creations))
 
 
-API = Declaration(key=30, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"), checks_itself=True)
+API = Declaration(key=30, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER", by_handler=True))

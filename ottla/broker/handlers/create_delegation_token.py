@@ -109,8 +109,7 @@ API = Declaration(
     key=38,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("CREATE_TOKENS USER"),
-    checks_itself=True,
+    authorisation=authorisations("CREATE_TOKENS USER", by_handler=True),
     has_secrets=True,
     refused=refused,
 )

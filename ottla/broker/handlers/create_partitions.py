@@ -100,6 +100,5 @@ API = Declaration(
     key=37,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("ALTER TOPIC"),
-    checks_itself=True,
+    authorisation=authorisations("ALTER TOPIC", by_handler=True),
 )

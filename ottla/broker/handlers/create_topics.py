@@ -185,6 +185,5 @@ API = Declaration(
     key=19,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("CREATE CLUSTER, CREATE TOPIC, DESCRIBE_CONFIGS TOPIC"),
-    checks_itself=True,
+    authorisation=authorisations("CREATE CLUSTER, CREATE TOPIC, DESCRIBE_CONFIGS TOPIC", by_handler=True),
 )

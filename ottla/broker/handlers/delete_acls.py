@@ -69,4 +69,4 @@ def failed(request: DeleteAclsRequest, version: int, code: Code) -> DeleteAclsRe
     return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
 
 
-API = Declaration(key=31, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"), checks_itself=True)
+API = Declaration(key=31, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER", by_handler=True))

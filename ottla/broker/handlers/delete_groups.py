@@ -79,6 +79,5 @@ API = Declaration(
     key=42,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DELETE GROUP"),
-    checks_itself=True,
+    authorisation=authorisations("DELETE GROUP", by_handler=True),
 )

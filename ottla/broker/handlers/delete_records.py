@@ -142,6 +142,5 @@ API = Declaration(
     key=21,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DELETE TOPIC"),
-    checks_itself=True,
+    authorisation=authorisations("DELETE TOPIC", by_handler=True),
 )

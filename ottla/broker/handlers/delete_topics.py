@@ -132,6 +132,5 @@ API = Declaration(
     key=20,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DELETE CLUSTER, DELETE TOPIC, DESCRIBE TOPIC"),
-    checks_itself=True,
+    authorisation=authorisations("DELETE CLUSTER, DELETE TOPIC, DESCRIBE TOPIC", by_handler=True),
 )

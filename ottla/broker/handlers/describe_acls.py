@@ -73,7 +73,6 @@ API = Declaration(
     key=29,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE CLUSTER"),
+    authorisation=authorisations("DESCRIBE CLUSTER", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

@@ -77,6 +77,5 @@ API = Declaration(
     key=60,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE CLUSTER"),
-    checks_itself=True,
+    authorisation=authorisations("DESCRIBE CLUSTER", by_handler=True),
 )

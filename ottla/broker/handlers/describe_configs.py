@@ -149,8 +149,7 @@ API = Declaration(
     key=32,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE_CONFIGS TOPIC, DESCRIBE_CONFIGS CLUSTER"),
+    authorisation=authorisations("DESCRIBE_CONFIGS TOPIC, DESCRIBE_CONFIGS CLUSTER", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
     has_secrets=True,
 )

@@ -96,7 +96,6 @@ API = Declaration(
     key=41,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE DELEGATION_TOKEN, DESCRIBE_TOKENS USER"),
-    checks_itself=True,
+    authorisation=authorisations("DESCRIBE DELEGATION_TOKEN, DESCRIBE_TOKENS USER", by_handler=True),
     has_secrets=True,
 )

@@ -112,7 +112,6 @@ API = Declaration(
     key=15,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE GROUP"),
+    authorisation=authorisations("DESCRIBE GROUP", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

@@ -98,7 +98,6 @@ API = Declaration(
     key=61,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ TOPIC"),
+    authorisation=authorisations("READ TOPIC", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

@@ -179,7 +179,6 @@ API = Declaration(
     key=75,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE TOPIC"),
+    authorisation=authorisations("DESCRIBE TOPIC", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

@@ -79,7 +79,6 @@ API = Declaration(
     key=65,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID, DESCRIBE TOPIC"),
+    authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID, DESCRIBE TOPIC", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

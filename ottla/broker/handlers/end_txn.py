@@ -1,6 +1,6 @@
 """EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction.
 
-The response waits at most 1 s until the markers are written (docs/differences.md).
+The response waits for the markers, at most 1 s (docs/differences.md).
 
 - 2 (KIP-588): fenced producers get PRODUCER_FENCED, in older versions INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): adds the error TRANSACTION_ABORTABLE.
@@ -21,7 +21,7 @@ from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.transaction_states import TV2
 
 FIRST_TV2_VERSION = 5
-"""The first version whose commit or abort bumps the producer epoch (transaction version 2)."""
+"""The first version whose commit or abort bumps the producer epoch (TransactionVersion.transactionVersionForEndTxn)."""
 
 
 class Ports(Protocol):

@@ -406,8 +406,7 @@ API = Declaration(
     key=1,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ TOPIC, CLUSTER_ACTION CLUSTER"),
+    authorisation=authorisations("READ TOPIC, CLUSTER_ACTION CLUSTER", by_handler=True),
     waits_for=WaitsFor.DURABILITY,
     is_bulky=True,
-    checks_itself=True,
 )

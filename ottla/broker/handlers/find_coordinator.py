@@ -124,6 +124,5 @@ API = Declaration(
     key=10,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID, CLUSTER_ACTION CLUSTER"),
-    checks_itself=True,
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID, CLUSTER_ACTION CLUSTER", by_handler=True),
 )

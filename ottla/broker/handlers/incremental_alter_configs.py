@@ -126,7 +126,6 @@ API = Declaration(
     key=44,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("ALTER_CONFIGS TOPIC, ALTER_CONFIGS CLUSTER"),
-    checks_itself=True,
+    authorisation=authorisations("ALTER_CONFIGS TOPIC, ALTER_CONFIGS CLUSTER", by_handler=True),
     has_secrets=True,
 )

@@ -70,7 +70,6 @@ API = Declaration(
     key=16,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE CLUSTER, DESCRIBE GROUP"),
+    authorisation=authorisations("DESCRIBE CLUSTER, DESCRIBE GROUP", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

@@ -166,6 +166,5 @@ API = Declaration(
     key=2,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE TOPIC"),
-    checks_itself=True,
+    authorisation=authorisations("DESCRIBE TOPIC", by_handler=True),
 )

@@ -80,7 +80,6 @@ API = Declaration(
     key=66,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID"),
+    authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

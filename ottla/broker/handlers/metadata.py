@@ -277,8 +277,7 @@ API = Declaration(
     key=3,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC, DESCRIBE CLUSTER"),
+    authorisation=authorisations("DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC, DESCRIBE CLUSTER", by_handler=True),
     is_bulky=True,
     is_small=is_small,
-    checks_itself=True,
 )

@@ -223,8 +223,7 @@ API = Declaration(
     key=9,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC", by_handler=True),
     is_bulky=True,
     is_small=is_small,
-    checks_itself=True,
 )

@@ -90,6 +90,5 @@ API = Declaration(
     key=23,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE TOPIC, CLUSTER_ACTION CLUSTER"),
-    checks_itself=True,
+    authorisation=authorisations("DESCRIBE TOPIC, CLUSTER_ACTION CLUSTER", by_handler=True),
 )

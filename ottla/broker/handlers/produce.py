@@ -8,11 +8,9 @@
 - 12 (KIP-890): the partition is added to the transaction by its first batch, without AddPartitionsToTxn.
 - 13 (KIP-516): topics by id.
 
-ApiVersions also offers versions 0 to 2, for librdkafka, but as in Kafka requests of these versions are refused
-(`registry.BROKER_APIS`). With acks=0 there is no response, and an error closes the connection. With acks=all the response waits for
-the in-sync replicas.
+With acks=0 there is no response, and an error closes the connection. With acks=all `append_batches` waits for the in-sync replicas.
 
-Kafka authorises WRITE on each topic, and on the transactional id of a request with transactional batches.
+WRITE is needed on each topic, and on the transactional id of a request with transactional batches.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from __future__ import annotations
 from ottla.broker.apis.api import Declaration, RequestContext, RequestRefused, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.handlers.support.produce_append import Ports, append_batches
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, known_code
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 
 
@@ -41,7 +39,7 @@ def _close_if_refused(response: ProduceResponse) -> None:
 
 def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse:
     if request.acks == 0:
-        raise RequestRefused(f"a Produce request with acks=0 was refused with error code {code:d}")
+        raise RequestRefused(f"a Produce request with acks=0 was refused with {known_code(code).name}")
     return ProduceResponse(
         [
             TopicProduceResponse(
@@ -60,7 +58,6 @@ API = Declaration(
     key=0,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC"),
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC", by_handler=True),
     waits_for=WaitsFor.DURABILITY,
-    checks_itself=True,
 )

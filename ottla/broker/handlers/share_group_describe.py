@@ -100,7 +100,6 @@ API = Declaration(
     key=77,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

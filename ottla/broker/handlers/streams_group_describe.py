@@ -72,7 +72,6 @@ API = Declaration(
     key=89,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC", by_handler=True),
     is_bulky=True,
-    checks_itself=True,
 )

@@ -32,7 +32,7 @@ from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
-from ottla.simulation.client import SimulatedClient
+from ottla.simulation.client import Closed, SimulatedClient
 from tests.broker.handlers.authorised_broker import ANONYMOUS, CLUSTER, authorised, creation, creations, grant, may, revoke_all
 
 OPEN, SECRET = "open", "secret"
@@ -195,6 +195,26 @@ def test_transactional_batches_need_write_on_the_transactional_id(broker: Simula
     grant(broker, may("TRANSACTIONAL_ID", TID, "WRITE"))
     code = codes_of(client.call(produce(OPEN, transactional=True, transactional_id=TID), 11))[OPEN]
     assert code != Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_one_denied_transactional_batch_refuses_the_whole_request(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    grant(broker, may("TOPIC", OPEN, "WRITE"), may("TOPIC", SECRET, "WRITE"))
+    request = produce(OPEN, SECRET, transactional_id=TID)
+    request.topic_data[1].partition_data = produce(SECRET, transactional=True).topic_data[0].partition_data
+    assert codes_of(client.call(request, 11)) == dict.fromkeys((OPEN, SECRET), Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    assert broker.broker.partitions.get(OPEN, 0).log.log_end_offset == 0
+    assert [(denial.resource, denial.times) for denial in broker.broker.authorizer.denials()] == [(TID, 1)]
+
+
+def test_denied_transactional_batch_without_acknowledgement_closes_the_connection(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
+    grant(broker, may("TOPIC", OPEN, "WRITE"))
+    request = produce(OPEN, transactional=True, transactional_id=TID)
+    request.acks = 0
+    with pytest.raises(Closed, match="closed"):
+        client.call(request, 11)
+    assert broker.broker.partitions.get(OPEN, 0).log.log_end_offset == 0
 
 
 def fetched(client: SimulatedClient, replica_id: int = -1) -> dict[str, int]:

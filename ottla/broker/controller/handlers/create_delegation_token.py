@@ -7,5 +7,5 @@ from ottla.broker.controller.services import ControllerDeclaration
 from ottla.broker.handlers.create_delegation_token import execute, failed
 
 API = ControllerDeclaration(
-    key=38, handle=execute, failed=failed, authorisation=authorisations("CREATE_TOKENS USER"), checks_itself=True, has_secrets=True
+    key=38, handle=execute, failed=failed, authorisation=authorisations("CREATE_TOKENS USER", by_handler=True), has_secrets=True
 )

@@ -122,7 +122,8 @@ async def _append_all(state: _RequestState, request: ProduceRequest) -> list[Top
             partitions = await _last_of_each_partition(partitions, pace)
         results: list[PartitionProduceResponse] = []
         for data in partitions:
-            # Before each partition, count the work of the previous partition, so that a request with one batch has no pause.
+            # Before each partition, count the work of the previous partition, so that a request with one batch has no pause and
+            # is not measured.
             if work and pace.spend(work):
                 await next_turn()
             left_before_bytes = allowance.left_bytes
