@@ -53,7 +53,11 @@ a Protocol with only the services that it needs, so that the signature shows whi
 
 
 class WaitsFor(Enum):
-    """The writes for which a response waits, even after its handler has returned, until they are durable or committed."""
+    """The writes for which a response waits, even after its handler has returned, until they are durable or committed.
+
+    Writes are durable once they survive what ``ottla.durability`` names: ``process`` a crash of the broker, so that nothing
+    needs to wait, ``power`` a power cut, so that the response waits for a sync.
+    """
 
     COORDINATORS = "coordinators"
     """All writes must be durable, and the coordinators' records that the handler used must be committed."""
