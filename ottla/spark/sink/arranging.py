@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.rows.rows import check_columns, outgoing
-from ottla.spark.sink.options import parse_options
+from ottla.spark.sink.options import FRAME_NAME, FRAME_NUMBER, parse_options
 from ottla.spark.sink.session_setup import check_data_sources, check_stream_on_connect
 from ottla.spark.worker_python import is_connect
 
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     """Arrange the rows of a frame or stream for ``format("ottla")``, so that one task has all records of a partition.
 
-    ``options`` are the sink's options. Partition counts are read during this call. Raises `PipelineError`.
+    ``options`` are the sink's options; a write's options ``frame.name`` and ``frame.number`` are ignored. Partition counts are read
+    during this call. Raises `PipelineError`.
     """
     from ottla.spark.rows.spark_partitioner import brought_together
 
     check_data_sources(frame.sparkSession)
-    parsed = parse_options(options)
+    of_frame = (FRAME_NAME, FRAME_NUMBER)
+    parsed = parse_options({name: value for name, value in options.items() if str(name).lower() not in of_frame})
     with contextlib.closing(cluster_client(parsed.connecting)) as cluster:
         counts = partition_counts(cluster, parsed.topics)
     if is_connect(frame.sparkSession):

@@ -23,7 +23,7 @@ from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
 from ottla.spark.rows.rows import check_arranged
 from ottla.spark.sink.exactly_once import ExactlyOnce
 from ottla.spark.sink.frame_numbers import check_frame_number, check_no_stream, is_written
-from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.options import FRAME_NAME, FRAME_NUMBER, SinkOptions
 from ottla.spark.sink.stream_writer import Message, abort, write_task
 from ottla.spark.sink.task_writer import check_alone
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
@@ -32,20 +32,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-NAME, NUMBER = "frame.name", "frame.number"
 _MAX_DIGITS = 10
 
 
 def frame_in(given: dict[str, Any]) -> tuple[str, int]:
     """Remove the name and the number of the frame from the options. Raises `PipelineError`."""
-    name, number = given.pop(NAME, ""), str(given.pop(NUMBER, "0"))
+    name, number = given.pop(FRAME_NAME, ""), str(given.pop(FRAME_NUMBER, "0"))
     if not name:
         raise PipelineError(
-            f"format('ottla') needs the option {NAME!r}: a frame with a name is written once, so that a job that runs again"
+            f"format('ottla') needs the option {FRAME_NAME!r}: a frame with a name is written once, so that a job that runs again"
             " writes nothing"
         )
     if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
-        raise PipelineError(f"option {NUMBER!r} is {number!r}; the frames of a name are numbered from 0")
+        raise PipelineError(f"option {FRAME_NUMBER!r} is {number!r}; the frames of a name are numbered from 0")
     return str(name), int(number)
 
 

@@ -24,6 +24,8 @@ MAX_RUN_BYTES: Final = 200
 accepts 4 KiB of metadata."""
 NONE: Final = "none"
 """The value of ``progress.topic`` that disables the progress topic."""
+FRAME_NAME, FRAME_NUMBER = "frame.name", "frame.number"
+"""Options of ``write.format("ottla")``, which identify the frame. They are no options of a sink."""
 _MAX_TIMEOUT_MS: Final = (1 << 31) - 1
 _SPARKS = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 """Options that Spark itself passes to a sink."""

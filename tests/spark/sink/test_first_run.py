@@ -42,8 +42,8 @@ def test_dataframe_with_the_option_frame_name_is_written_once_by_the_ottla_forma
     frame = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
 
     def write(**more: str) -> None:
-        rows = ottla.spark.arranged(frame, options)
-        rows.write.format("ottla").options(**options, **{"frame." + k: v for k, v in more.items()}).mode("append").save()
+        given = options | {"frame." + k: v for k, v in more.items()}
+        ottla.spark.arranged(frame, given).write.format("ottla").options(**given).mode("append").save()
 
     for _ in range(2):
         write(name="day")
