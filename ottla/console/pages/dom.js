@@ -35,10 +35,14 @@ export function duration(ms) {
   return min < 60 ? `${min} min ${Math.floor(s % 60)} s` : `${Math.floor(min / 60)} h ${min % 60} min`;
 }
 
-// Formats the time since the first event of a timeline, whose events are often few ms apart.
+// Formats the time since the first event of a timeline. Events are often few ms apart, also hours after the first event, so the text
+// always has the ms.
 export function elapsed(ms) {
   if (ms < 1_000) return `${ms} ms`;
-  return ms < 60_000 ? `${(ms / 1_000).toFixed(3)} s` : duration(ms);
+  const min = Math.floor(ms / 60_000);
+  const s = `${((ms % 60_000) / 1_000).toFixed(3)} s`;
+  if (min === 0) return s;
+  return min < 60 ? `${min} min ${s}` : `${Math.floor(min / 60)} h ${min % 60} min ${s}`;
 }
 
 export function size(bytes) {

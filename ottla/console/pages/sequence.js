@@ -3,7 +3,7 @@
 import { elapsed, svg, time } from "./dom.js";
 
 const LANE = 160;
-const LEFT = 110;
+const LEFT = 130;
 const HEAD = 34;
 const ROW = 26;
 const MOST_PARTITIONS = 6;
