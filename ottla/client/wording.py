@@ -13,7 +13,7 @@ def counted(count: int, noun: str) -> str:
 
 def up_to_records(offsets: int) -> str:
     """Say how many records a range of offsets may have. Transaction markers have offsets as well, and compaction leaves gaps."""
-    return f"up to {counted(offsets, 'record')}" if offsets else "no records"
+    return f"up to {counted(offsets, 'record')} (transaction markers count too)" if offsets else "no records"
 
 
 def command_for(command: str, name: str, of_cluster: Iterable[str] = ()) -> str:

@@ -92,7 +92,7 @@ def test_topic_is_created_filled_and_deleted_in_the_web_console(opened: Browser,
     opened.wait_for_text("first")
     opened.show("topic?name=orders")
     dialog(opened, "delete-topic")
-    opened.wait_for_text("2 partitions with up to 1 record will be deleted")
+    opened.wait_for_text("2 partitions with up to 1 record (transaction markers count too) will be deleted")
     assert opened.script("return document.activeElement.textContent") == "cancel"
     confirm(opened)
     opened.wait_for_text("Topic orders was deleted.")
@@ -150,7 +150,7 @@ def test_records_before_an_offset_are_deleted_in_the_web_console(opened: Browser
         assert opened.script(f"return document.querySelector('{CONFIRM}').disabled"), "an empty field selects no records"
         assert "will be deleted" not in opened.script("return document.querySelector('#act').innerText")
     opened.write("#act-offset", "3")
-    opened.wait_for_text("Up to 3 records will be deleted (transaction markers count too); this cannot be undone.")
+    opened.wait_for_text("Up to 3 records (transaction markers count too) will be deleted; this cannot be undone.")
     confirm(opened)
     opened.wait("document.querySelector('#live tbody tr').cells[2].innerText === '3'")
 

@@ -140,7 +140,7 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         where = self.topic if self.partition is None else f"{self.topic}:{self.partition}"
         return Effects(
             command=["record", "delete", *option("--before", self.before.text()), *named(where)],
-            warning=f"{up_to_records(count)} will be deleted (transaction markers count too); this cannot be undone",
+            warning=f"{up_to_records(count)} will be deleted; this cannot be undone",
             columns=["partition", "log start offset", "after", "end"],
             confirmed={"offsets": {index: after for index, _, after, _ in planned}},
             **shortened([list(row) for row in planned]),
