@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.protocol.errors import clipped
 from ottla.protocol.remedies import code_of, name_of
 
@@ -70,6 +72,10 @@ class KafkaAnswered(ClientError):
 
 class UnknownTopic(KafkaAnswered):
     """The topic or partition does not exist, according to Metadata."""
+
+
+NO_RESULT: Final = (KafkaAnswered, Unreachable, TimedOut, UnsupportedRequest)
+"""Errors after which a value that is optional is left out: a broker refuses the request, does not answer or does not support it."""
 
 
 def check(what: str, number: int, message: str | None = None) -> None:

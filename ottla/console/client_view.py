@@ -28,7 +28,7 @@ from ottla.client.kafka_client import KafkaClient
 from ottla.client.wording import counted
 from ottla.console.client_values import group_detail, topic_listing, transaction_description
 from ottla.console.cluster_view import ClusterView
-from ottla.console.kept_reads import KeptReads
+from ottla.console.kept_reads import KeptReads, items_of_lags
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.topic_partition import TopicPartition
@@ -129,11 +129,11 @@ class ClientView:
             offsets_by_leader(self._brokers, metadata, LATEST),
         )
 
-    def totals(self, most: int) -> Totals:
+    def totals(self, most: int) -> tuple[Totals, list[str | None]]:
         partitions = sum(len(topic.partitions) for topic in self._metadata.topics)
         return self._kept.get(f"totals {most}", lambda: self._totals(most), lambda _: partitions)
 
-    def _totals(self, most: int) -> Totals:
+    def _totals(self, most: int) -> tuple[Totals, list[str | None]]:
         stable = offsets_by_leader(self._brokers, self._metadata, LATEST, committed=True)
         ends = offsets_by_leader(self._brokers, self._metadata, LATEST)
         held = [
@@ -143,7 +143,10 @@ class ClientView:
         ]
         held.sort(key=lambda one: (one.last_stable_offset - one.high_watermark, one.topic, one.partition))
         sizes = log_sizes(self._brokers, nodes_of(self._metadata).values())
-        return Totals(size_bytes=sum(sizes.values()), held_count=len(held), held=held[:most])
+        shown = [(one.topic, one.partition) for one in held[:most]]
+        ids = holding_ids(self._brokers, self._metadata, shown)
+        totals = Totals(size_bytes=sum(sizes.values()), held_count=len(held), held=held[:most])
+        return totals, [ids.get(partition) for partition in shown]
 
     def partitions(self, topic: str, indexes: Sequence[int]) -> list[PartitionDetail]:
         metadata = self._metadata_of([topic])
@@ -229,22 +232,30 @@ class ClientView:
         """Return the lag of the groups whose committed offsets one request to each coordinator returns: all but share groups. Only
         brokers without KIP-709 need a request for each group."""
         wanted = set(group_ids)
-        listings = [one for one in self._groups[0] if one.group_id in wanted and not _is_share(one)]
-        return [lag for lag, _ in self._lags_of(listings).values()]
 
-    def _lags_of(self, listings: Iterable[ListedGroup]) -> dict[str, tuple[GroupLag, bool]]:
-        """Return, by group, the lag in partitions with a committed offset, and whether there are such partitions."""
-        committed = committed_offsets(self._brokers, listings)
+        def read() -> list[GroupLag]:
+            listings = [one for one in self._groups[0] if one.group_id in wanted and not _is_share(one)]
+            return [lag for lag, _ in self._lags_of(listings, silent=[]).values()]
+
+        return self._kept.get("lags", read, items_of_lags)
+
+    def _lags_of(
+        self, listings: Iterable[ListedGroup], silent: list[ClientError] | None = None
+    ) -> dict[str, tuple[GroupLag, bool]]:
+        """Return, by group, the lag in partitions with a committed offset, and whether there are such partitions. For ``silent``
+        see `committed_offsets` and `offsets_by_leader`."""
+        committed = committed_offsets(self._brokers, listings, silent)
         topics = sorted({topic for offsets in committed.values() for topic, _ in offsets})
         metadata = self._metadata_of(topics)
         existing = {(topic.name, part.partition_index) for topic in metadata.topics for part in topic.partitions}
-        ends = offsets_by_leader(self._brokers, metadata, LATEST)
+        ends = offsets_by_leader(self._brokers, metadata, LATEST, silent=silent)
         found = {}
         for group_id, all_offsets in committed.items():
             offsets = {where: offset for where, offset in all_offsets.items() if where in existing}
             lag = sum(max(0, ends[where] - offset) for where, offset in offsets.items() if where in ends)
             unknown = sum(where not in ends for where in offsets)
-            found[group_id] = GroupLag(group_id=group_id, lag=lag, uncommitted=0, unknown=unknown), bool(offsets)
+            known = GroupLag(group_id=group_id, lag=lag, uncommitted=0, unknown=unknown, partitions=len(all_offsets))
+            found[group_id] = known, bool(offsets)
         return found
 
     def group(self, group_id: str) -> GroupDetail:
@@ -270,10 +281,6 @@ class ClientView:
     def described(self, rows: Sequence[TransactionListing]) -> list[TransactionDescription]:
         coordinators = {row.transactional_id: row.coordinator for row in rows}
         return [transaction_description(one) for one in transactions.describe_listed(self._brokers, coordinators)]
-
-    def holding_ids(self, of: Sequence[TopicPartition]) -> list[str | None]:
-        ids = holding_ids(self._brokers, self._metadata, of)
-        return [ids.get(partition) for partition in of]
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
         try:

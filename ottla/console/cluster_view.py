@@ -40,9 +40,10 @@ class ClusterView(Protocol):
 
     def sizes(self, listings: Sequence[TopicListing]) -> list[TopicSize]: ...
 
-    def totals(self, most: int) -> Totals:
+    def totals(self, most: int) -> tuple[Totals, list[str | None]]:
         """Return the total size of all partitions, and at most ``most`` of the partitions whose readers wait for an open
-        transaction."""
+        transaction. The second value has the transactional id that each of these partitions waits for; None if it is unknown, for
+        instance because another broker coordinates the transaction."""
         ...
 
     def partitions(self, topic: str, indexes: Sequence[int]) -> list[PartitionDetail]: ...
@@ -58,7 +59,12 @@ class ClusterView(Protocol):
         ...
 
     def quick_lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
-        """Return the lag of groups, as far as it can be read without a request for each group."""
+        """Return the lag of all groups, whose ids the caller gives, as far as it can be read without a request for each group.
+
+        The value is cached for a time in proportion to the number of groups and of their partitions, so deleted groups may be in
+        it. Missing are groups that were created meanwhile. `client_view` also lacks share groups, and groups whose coordinator has
+        moved, does not answer, or does not let this user describe the group.
+        """
         ...
 
     def group(self, group_id: str) -> GroupDetail:
@@ -69,11 +75,6 @@ class ClusterView(Protocol):
 
     def described(self, rows: Sequence[TransactionListing]) -> list[TransactionDescription]:
         """Return the state of transactional ids of `transactions`. Expired ids are omitted."""
-        ...
-
-    def holding_ids(self, of: Sequence[TopicPartition]) -> list[str | None]:
-        """Return the transactional id of the transaction that holds back each partition's last stable offset; None if it is
-        unknown, for instance because another broker coordinates the transaction."""
         ...
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:

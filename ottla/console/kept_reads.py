@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
+
+from ottla.broker.view.groups import GroupLag
 
 ITEMS_PER_S: Final = 1_000
 """Number of topics, partitions or groups that a console requests per second on average, however many pages are open: the list of
@@ -44,3 +46,8 @@ class KeptReads:
         with self._lock:
             self._changes += 1
             self._kept.clear()
+
+
+def items_of_lags(lags: Iterable[GroupLag]) -> int:
+    """Return the number of groups and of their partitions, for `KeptReads.get`."""
+    return sum(1 + lag.partitions for lag in lags)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import to_builtins
 
 from ottla.broker.view.groups import GroupLag, GroupListing
-from ottla.broker.view.partitions import Totals
+from ottla.client.errors import NO_RESULT
 from ottla.console.cluster_view import ClusterView
 from ottla.console.page_request import Asked
 from ottla.control.command import ControlledBroker
@@ -20,50 +20,47 @@ NEWEST_SHOWN: Final = 20
 HELD_SHOWN: Final = 20
 
 STRAYS_SHOWN: Final = 20
-LAGS_PER_S: Final = 100
-"""Number of groups whose lag an open overview reads per second on average: with 1,000 groups, the lags are read every ten
-seconds."""
 
 
 def overview(asked: Asked) -> dict[str, Any]:
     view = asked.view
     listed = view.topics()
     topics = [topic for topic in listed if not topic.is_internal]
-    totals = view.totals(HELD_SHOWN)
+    totals, transactional_ids = view.totals(HELD_SHOWN)
     groups, transactions, reported = view.groups(), view.transactions(), view.reported_strays()
     return {
         **to_builtins(view.health()),
         **asked.loop.read(_controlled),
         **to_builtins(totals),
-        "held": _held(view, totals),
+        "held": [
+            {**to_builtins(held), "transactional_id": name} for held, name in zip(totals.held, transactional_ids, strict=True)
+        ],
         "reported_strays": reported[:STRAYS_SHOWN],
         "more_reported_strays": len(reported[STRAYS_SHOWN:]),
         "brokers": view.brokers(),
         "topics": len(topics),
         "internal_topics": len(listed) - len(topics),
         "partitions": sum(topic.partitions for topic in topics),
-        "largest_lag": _largest_lag(asked, groups.rows),
+        **_lags(view, groups.rows),
         "groups": Counter(group.state for group in groups.rows),
         "transactions": Counter(transaction.state for transaction in transactions.rows),
         "missing": [*groups.missing, *transactions.missing],
     }
 
 
-def _largest_lag(asked: Asked, groups: Sequence[GroupListing]) -> GroupLag | None:
-    """Return the lag of the group that has the largest; None without a lag. The lags of many groups are read only now and then."""
+def _lags(view: ClusterView, groups: Sequence[GroupListing]) -> dict[str, Any]:
+    """Return the lag of the group that has the largest (None without a lag), and the number of groups whose lag is not known in
+    all partitions. The lags of many groups may be up to `kept_reads.LONGEST_S` seconds old."""
     names = {group.group_id for group in groups}
-    if not names:
-        return None
-    lags = asked.last_read.get(int(time.monotonic() * LAGS_PER_S / len(names)), lambda: asked.view.quick_lags(list(names)))
-    # A group may have been deleted since its lag was read.
-    known = [lag for lag in lags if lag.lag and lag.group_id in names]
-    return max(known, key=lambda lag: (lag.lag, lag.group_id), default=None)
-
-
-def _held(view: ClusterView, totals: Totals) -> list[dict[str, Any]]:
-    """Return the partitions that hold back read_committed consumers, each with the transactional id that they wait for."""
-    ids = view.holding_ids([(held.topic, held.partition) for held in totals.held]) if totals.held else []
-    return [{**to_builtins(held), "transactional_id": name} for held, name in zip(totals.held, ids, strict=True)]
+    lags: list[GroupLag] = []
+    if names:
+        with suppress(*NO_RESULT):
+            # A group may have been deleted since its lag was read.
+            lags = [lag for lag in view.quick_lags(list(names)) if lag.group_id in names]
+    return {
+        "largest_lag": max((lag for lag in lags if lag.lag), key=lambda lag: (lag.lag, lag.group_id), default=None),
+        "unknown_lags": len(names) - sum(not lag.unknown for lag in lags),
+    }
 
 
 def _controlled(controlled: ControlledBroker) -> dict[str, Any]:

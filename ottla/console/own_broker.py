@@ -15,15 +15,18 @@ from ottla.broker.view.topics import TopicListing, TopicSize
 from ottla.broker.view.transactions import TransactionDescription, TransactionListing
 from ottla.client.admin.strays import Stray
 from ottla.console.cluster_view import ClusterView
+from ottla.console.kept_reads import KeptReads, items_of_lags
 from ottla.control.pages import LoopReader
 from ottla.protocol.topic_partition import TopicPartition
 
 
 class OwnBroker:
-    """Reads the state of the cluster from this process's broker. ``loop`` calls functions on the broker's event loop."""
+    """Reads the state of the cluster from this process's broker. ``loop`` calls functions on the broker's event loop. ``kept``
+    caches the lags of all groups for all pages of the console."""
 
-    def __init__(self, loop: LoopReader) -> None:
+    def __init__(self, loop: LoopReader, kept: KeptReads) -> None:
         self._loop = loop
+        self._kept = kept
 
     def health(self) -> Health:
         return self._loop.read(lambda controlled: health.health(controlled.broker))
@@ -43,8 +46,12 @@ class OwnBroker:
     def sizes(self, listings: Sequence[TopicListing]) -> list[TopicSize]:
         return self._loop.in_steps(lambda controlled: topics.sizes(controlled.broker, listings))
 
-    def totals(self, most: int) -> Totals:
-        return self._loop.in_steps(lambda controlled: partitions.totals(controlled.broker, most))
+    def totals(self, most: int) -> tuple[Totals, list[str | None]]:
+        totals = self._loop.in_steps(lambda controlled: partitions.totals(controlled.broker, most))
+        held = [(one.topic, one.partition) for one in totals.held]
+        if not held:
+            return totals, []
+        return totals, self._loop.in_steps(lambda controlled: transactions.holding_ids(controlled.broker, held))
 
     def partitions(self, topic: str, indexes: Sequence[int]) -> list[PartitionDetail]:
         return self._loop.in_steps(lambda controlled: partitions.details(controlled.broker, topic, indexes))
@@ -59,7 +66,7 @@ class OwnBroker:
         return self._loop.in_steps(lambda controlled: groups.lags(controlled.broker, group_ids))
 
     def quick_lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
-        return self.lags(group_ids)
+        return self._kept.get("lags", lambda: self.lags(group_ids), items_of_lags)
 
     def group(self, group_id: str) -> GroupDetail:
         return self._loop.in_steps(lambda controlled: groups.group(controlled.broker, group_id))
@@ -70,9 +77,6 @@ class OwnBroker:
     def described(self, rows: Sequence[TransactionListing]) -> list[TransactionDescription]:
         ids = [row.transactional_id for row in rows]
         return self._loop.in_steps(lambda controlled: transactions.described(controlled.broker, ids))
-
-    def holding_ids(self, of: Sequence[TopicPartition]) -> list[str | None]:
-        return self._loop.in_steps(lambda controlled: transactions.holding_ids(controlled.broker, of))
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
         return self._loop.read(lambda controlled: transactions.transaction(controlled.broker, transactional_id))

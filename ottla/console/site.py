@@ -18,6 +18,7 @@ from ottla.client.kafka_client import KafkaClient
 from ottla.console.cluster_view import ClusterView
 from ottla.console.deadline import Deadline, Late, new_client
 from ottla.console.decoding import RegisteredValues
+from ottla.console.kept_reads import KeptReads
 from ottla.console.own_broker import OwnBroker
 from ottla.console.page_request import Asked, LastRead, refusal
 from ottla.console.values import OF_OWN_BROKER, OF_REGISTRY, VALUES
@@ -95,11 +96,14 @@ class OpenPage:
         registered: RegisteredValues | None = None,
         view_of: NewView | None = None,
         of_cluster: Sequence[str] = (),
+        kept: KeptReads | None = None,
     ) -> None:
+        """``kept`` has the values that all pages of a broker's own console cache; without it, the page has a cache of its own."""
+        own = kept or KeptReads()
         self._registered = registered
         self._of_cluster = of_cluster
         self._name = name
-        self._view_of = view_of or (lambda client: OwnBroker(reach.loop))
+        self._view_of = view_of or (lambda client: OwnBroker(reach.loop, own))
         self._interval_s = INTERVAL_S if view_of is None else CLUSTER_INTERVAL_S
         self._read = read
         self._query = query
@@ -243,6 +247,7 @@ class Console:
         self._of_cluster = of_cluster
         self._view_of = view_of
         self._changed = changed
+        self._kept = KeptReads()
         left_out = (OF_OWN_BROKER if view_of is not None else frozenset()) | (OF_REGISTRY if registered is None else frozenset())
         self._values = {name: read for name, read in VALUES.items() if name not in left_out}
         self._places = threading.BoundedSemaphore(MAX_PAGES)
@@ -281,6 +286,7 @@ class Console:
         finally:
             if not is_preview:
                 self._changed()
+                self._kept.clear()
 
     def _options(self, reach: Reach) -> list[str]:
         """Return the connection options of the ``ottla`` commands that pages show."""
@@ -308,7 +314,7 @@ class Console:
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
         closed, options = self._places.release, self._options(reach)
-        page = OpenPage(name, read, query, reach, self._client_of, closed, self._registered, self._view_of, options)
+        page = OpenPage(name, read, query, reach, self._client_of, closed, self._registered, self._view_of, options, self._kept)
         try:
             return OpenDownload(page) if name == DOWNLOAD else page
         except BaseException:

@@ -46,4 +46,6 @@ def test_console_counts_records_before_it_deletes_a_topic() -> None:
         world.do("topic t partitions=2")
         assert previewed(world, "t")["warning"] == "2 partitions with no records will be deleted; this cannot be undone"
         world.do("P = init", "produce P t n=3")
-        assert "2 partitions with up to 3 records (transaction markers count too) will be deleted;" in previewed(world, "t")["warning"]
+        assert (
+            "2 partitions with up to 3 records (transaction markers count too) will be deleted;" in previewed(world, "t")["warning"]
+        )

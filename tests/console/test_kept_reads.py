@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,11 +13,17 @@ from ottla.console import client_view
 from ottla.console.client_view import ClientView
 from ottla.console.groups import groups
 from ottla.console.kept_reads import LONGEST_S, KeptReads
+from ottla.console.own_broker import OwnBroker
 from ottla.console.topics import topics
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from tests.console.asking import asked_with
+from tests.broker.view.viewed_world import ViewedWorld
+from tests.console.asking import StillLoop, asked_with
 
 TOPICS, GROUPS = 10_000, 1_000
+
+
+def listing(group_id: str, group_type: str = "classic") -> GroupListing:
+    return GroupListing(group_id=group_id, group_type=group_type, state="Stable", protocol_type="consumer", coordinator=0)
 
 
 class Cluster:
@@ -65,7 +72,9 @@ def test_console_group_list_reads_committed_offsets_of_its_visible_groups_only(m
     cluster = Cluster()
     asked_for: list[int] = []
     monkeypatch.setattr(client_view.groups, "list_groups", cluster.listed)
-    monkeypatch.setattr(client_view, "committed_offsets", lambda brokers, listings: asked_for.append(len(list(listings))) or {})
+    monkeypatch.setattr(
+        client_view, "committed_offsets", lambda brokers, listings, silent: asked_for.append(len(list(listings))) or {}
+    )
     monkeypatch.setattr(client_view, "offsets_by_leader", lambda *given, **more: {})
     for _ in range(10):
         assert len(groups(asked_with(view=cluster.view()))["part"].rows) == 100
@@ -108,10 +117,10 @@ def test_console_action_invalidates_cached_and_running_reads() -> None:
 
 def test_console_overview_sends_no_request_for_each_share_group_of_a_cluster(monkeypatch: Any) -> None:
     cluster = Cluster()
-    listed = [SimpleNamespace(group_id=kind, group_type=kind, state="Stable") for kind in ("classic", "Share", "consumer")]
+    listed = [listing(kind, kind) for kind in ("classic", "Share", "consumer")]
     asked_for: list[str] = []
 
-    def committed(brokers: object, listings: Any) -> dict[str, Any]:
+    def committed(brokers: object, listings: Any, silent: object) -> dict[str, Any]:
         asked_for.extend(one.group_id for one in listings)
         return {name: {("topic-00000", 0): 3} for name in asked_for}
 
@@ -121,3 +130,59 @@ def test_console_overview_sends_no_request_for_each_share_group_of_a_cluster(mon
     lags = cluster.view().quick_lags(["classic", "Share", "consumer", "deleted"])
     assert [(one.group_id, one.lag) for one in lags] == [("classic", 7), ("consumer", 7)]
     assert asked_for == ["classic", "consumer"]
+
+
+def test_console_overview_reads_the_lag_of_many_partitions_seldom(monkeypatch: Any) -> None:
+    cluster = Cluster()
+    asked_for: list[int] = []
+    offsets = {(name, 0): 1 for name in cluster.names}
+
+    def committed(brokers: object, listings: Any, silent: object) -> dict[str, Any]:
+        asked_for.append(len(listings))
+        return {"wide": offsets}
+
+    monkeypatch.setattr(client_view.groups, "list_groups", lambda brokers, silent: [listing("wide"), listing("shares", "share")])
+    monkeypatch.setattr(client_view, "committed_offsets", committed)
+    monkeypatch.setattr(client_view, "offsets_by_leader", lambda *given, **more: dict.fromkeys(offsets, 3))
+    for _ in range(30):
+        (lag,) = cluster.view().quick_lags(["wide", "shares"])
+        assert (lag.group_id, lag.lag) == ("wide", 2 * TOPICS)
+        cluster.now_s += 1
+    assert asked_for == [1] * 3, "the lag of 10,000 partitions is read every ten seconds"
+
+
+def test_console_overview_reads_the_transactions_that_hold_back_partitions_as_seldom_as_the_totals(monkeypatch: Any) -> None:
+    cluster = Cluster()
+    asked_for: list[list[tuple[str, int]]] = []
+
+    def holders(brokers: object, metadata: object, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        asked_for.append(partitions)
+        return {partitions[1]: "checkout"}
+
+    stable = {(name, 0): 3 for name in cluster.names}
+    ends = stable | {("topic-00000", 0): 5, ("topic-00001", 0): 4, ("topic-00002", 0): 4}
+    monkeypatch.setattr(client_view, "offsets_by_leader", lambda *given, committed=False: stable if committed else ends)
+    monkeypatch.setattr(client_view, "log_sizes", lambda brokers, nodes: {})
+    monkeypatch.setattr(client_view, "holding_ids", holders)
+    for _ in range(30):
+        totals, ids = cluster.view().totals(2)
+        assert ([held.topic for held in totals.held], ids) == (["topic-00000", "topic-00001"], [None, "checkout"])
+        cluster.now_s += 1
+    assert asked_for == [[("topic-00000", 0), ("topic-00001", 0)]] * 3
+
+
+def test_console_of_a_broker_reads_the_lag_of_many_partitions_seldom() -> None:
+    clock = [0.0]
+    kept = KeptReads(lambda: clock[0])
+    with closing(ViewedWorld()) as world:
+        world.do("topic t partitions=99", "P = init", "produce P t n=5")
+        world.do(f"commit_offsets wide {' '.join(f't/{index}=0' for index in range(99))}")
+
+        def lag_at(now_s: float) -> int:
+            clock[0] = now_s
+            (lag,) = OwnBroker(StillLoop(broker=world.broker), kept).quick_lags(["wide"])
+            return lag.lag
+
+        assert lag_at(0) == 5
+        world.do("produce P t n=2")
+        assert [lag_at(0.099), lag_at(0.101)] == [5, 7], "one group with 99 partitions is read for 0.1 s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,12 +12,13 @@ from ottla.broker.view.groups import GroupLag, GroupListing
 from ottla.broker.view.health import NO_STRAYS, Health
 from ottla.broker.view.partitions import Totals
 from ottla.broker.view.topics import TopicListing
-from ottla.console import overview as overview_page
-from ottla.console.overview import LAGS_PER_S, overview
+from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, Unreachable, UnsupportedRequest
+from ottla.console.overview import overview
 from ottla.console.page_request import Asked
 from ottla.console.topics import topics
 from ottla.control.faults.registry import Faults
 from ottla.control.history import EventHistory
+from ottla.protocol.errors import Code
 from tests.console.asking import asked_with
 
 
@@ -26,12 +27,18 @@ def topic(name: str, partitions: int, *, is_internal: bool = False) -> TopicList
 
 
 class ShownCluster:
-    """A stub of `ClusterView` with topics, and with the lags of groups. Counts how often the lags are read."""
+    """A stub of `ClusterView` with topics and groups. ``lags`` has the lag of each group, None if it cannot be read. ``unknown``
+    has numbers of partitions without a known lag. ``deleted`` has the lags of groups that are no longer listed. If ``error`` is
+    set, reading the lags fails."""
 
-    def __init__(self, *listed: TopicListing, lags: dict[str, int] | None = None) -> None:
+    def __init__(
+        self, *listed: TopicListing, lags: Mapping[str, int | None] | None = None, unknown: dict[str, int] | None = None
+    ) -> None:
         self.listed = list(listed)
-        self.known_lags = lags or {}
-        self.readings = 0
+        self.lags = lags or {}
+        self.unknown = unknown or {}
+        self.deleted: dict[str, int] = {}
+        self.error: ClientError | None = None
 
     def health(self) -> Health:
         return Health(
@@ -50,15 +57,17 @@ class ShownCluster:
     def sizes(self, listings: list[TopicListing]) -> list[Any]:
         return [{} for _ in listings]
 
-    def totals(self, most: int) -> Totals:
-        return Totals(size_bytes=0, held_count=0, held=[])
+    def totals(self, most: int) -> tuple[Totals, list[str | None]]:
+        return Totals(size_bytes=0, held_count=0, held=[]), []
 
     def groups(self) -> Listed[Any]:
-        return Listed(rows=[GroupListing(group_id=name, type="classic", state="Empty") for name in self.known_lags], missing=[])
+        return Listed(rows=[GroupListing(group_id=name, type="classic", state="Empty") for name in self.lags], missing=[])
 
     def quick_lags(self, group_ids: list[str]) -> list[GroupLag]:
-        self.readings += 1
-        return [GroupLag(group_id=name, lag=self.known_lags[name], uncommitted=0, unknown=0) for name in group_ids]
+        if self.error is not None:
+            raise self.error
+        known = {name: lag for name, lag in self.lags.items() if lag is not None and name in group_ids} | self.deleted
+        return [GroupLag(group_id=name, lag=lag, uncommitted=0, unknown=self.unknown.get(name, 0)) for name, lag in known.items()]
 
     def transactions(self) -> Listed[Any]:
         return Listed(rows=[], missing=[])
@@ -88,14 +97,26 @@ def test_console_overview_names_the_group_with_the_largest_lag(lags: dict[str, i
     assert (None if found is None else (found.group_id, found.lag)) == largest
 
 
-def test_console_overview_reads_the_lags_of_many_groups_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(overview_page, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    view = ShownCluster(lags={f"group-{number:04}": number for number in range(10 * LAGS_PER_S)})
-    request = asked(view)
-    for tenth in range(1, 200):
-        clock[0] = tenth / 10
-        assert overview(request)["largest_lag"].group_id == "group-0999"
-    assert view.readings == 2, "the lags of 1,000 groups are read every ten seconds"
-    del view.known_lags["group-0999"]
-    assert overview(request)["largest_lag"].group_id == "group-0998", "a deleted group is not named"
+def test_console_overview_counts_the_groups_whose_lag_is_not_known() -> None:
+    view = ShownCluster(lags={"billing": 3, "share": None, "elsewhere": 0}, unknown={"elsewhere": 2})
+    page = shown(view)
+    assert (page["largest_lag"].group_id, page["unknown_lags"]) == ("billing", 2)
+    assert shown(ShownCluster(lags={"billing": 3}))["unknown_lags"] == 0
+
+
+def test_console_overview_ignores_the_lag_of_a_deleted_group() -> None:
+    view = ShownCluster(lags={"billing": 3})
+    view.deleted = {"audit": 7}
+    page = shown(view)
+    assert (page["largest_lag"].group_id, page["unknown_lags"]) == ("billing", 0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Unreachable("gone"), TimedOut("late"), KafkaAnswered("refused", Code.GROUP_AUTHORIZATION_FAILED), UnsupportedRequest("old")],
+)
+def test_console_overview_is_shown_without_lags_if_they_cannot_be_read(error: ClientError) -> None:
+    view = ShownCluster(lags={"billing": 3, "audit": 7})
+    view.error = error
+    page = shown(view)
+    assert (page["largest_lag"], page["unknown_lags"]) == (None, 2)

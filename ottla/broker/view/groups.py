@@ -70,12 +70,13 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     """The lag of a group: the sum of its known lags, the number of members' partitions without a committed offset, and the
-    number of partitions whose end this broker does not know."""
+    number of partitions whose end this broker does not know. ``partitions`` is the number of all partitions that were read."""
 
     group_id: str
     lag: int
     uncommitted: int
     unknown: int
+    partitions: int = 0
 
 
 class GroupHold(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,12 +139,13 @@ async def lags(ports: Ports, group_ids: Sequence[str]) -> list[GroupLag]:
 
 
 def _lag(group_id: str, positions: Iterable[GroupPosition]) -> GroupLag:
-    lag = uncommitted = unknown = 0
+    lag = uncommitted = unknown = partitions = 0
     for position in positions:
+        partitions += 1
         lag += position.lag or 0
         uncommitted += position.committed is None
         unknown += position.end is None
-    return GroupLag(group_id=group_id, lag=lag, uncommitted=uncommitted, unknown=unknown)
+    return GroupLag(group_id=group_id, lag=lag, uncommitted=uncommitted, unknown=unknown, partitions=partitions)
 
 
 async def group(ports: Ports, group_id: str) -> GroupDetail:

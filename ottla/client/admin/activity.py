@@ -16,7 +16,7 @@ from ottla.client.admin.offsets import LATEST, offsets_by_leader
 from ottla.client.admin.positions import positions_of
 from ottla.client.admin.transactions import TransactionListing
 from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
-from ottla.client.errors import ClientError, KafkaAnswered, UnsupportedRequest
+from ottla.client.errors import NO_RESULT, ClientError, KafkaAnswered, UnsupportedRequest
 from ottla.client.real_time import monotonic_s
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.topic_partition import TopicPartition
@@ -121,9 +121,12 @@ def _groups(brokers: BrokerConnections, ends: dict[TopicPartition, int]) -> list
     return [_group(listing, committed.get(listing.group_id, {}), ends) for listing in listings]
 
 
-def committed_offsets(brokers: BrokerConnections, listings: Iterable[GroupListing]) -> dict[str, dict[TopicPartition, int]]:
+def committed_offsets(
+    brokers: BrokerConnections, listings: Iterable[GroupListing], silent: list[ClientError] | None = None
+) -> dict[str, dict[TopicPartition, int]]:
     """Return the committed offsets of groups. Groups whose coordinator has moved, or whose offsets this user may not see, are
-    missing."""
+    missing. If the list ``silent`` is given, the errors `NO_RESULT` of a coordinator are appended to it instead of raised, and its
+    groups are missing too."""
     committed: dict[str, dict[TopicPartition, int]] = {}
     by_coordinator: dict[int, list[str]] = {}
     for listing in listings:
@@ -133,8 +136,14 @@ def committed_offsets(brokers: BrokerConnections, listings: Iterable[GroupListin
             by_coordinator.setdefault(listing.coordinator, []).append(listing.group_id)
     nodes = {node.node_id: node for node in brokers.nodes()}
     for coordinator, groups in by_coordinator.items():
-        if coordinator in nodes:
+        if coordinator not in nodes:
+            continue
+        try:
             committed.update(_committed(brokers, nodes[coordinator], groups))
+        except NO_RESULT as error:
+            if silent is None:
+                raise
+            silent.append(error)
     return committed
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
-from ottla.client.errors import check
+from ottla.client.errors import NO_RESULT, ClientError, check
 from ottla.client.wire.connection import BrokerConnection
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -61,11 +61,17 @@ def list_offsets(
 
 
 def offsets_by_leader(
-    brokers: BrokerConnections, metadata: MetadataResponse, timestamp: int, *, committed: bool = False
+    brokers: BrokerConnections,
+    metadata: MetadataResponse,
+    timestamp: int,
+    *,
+    committed: bool = False,
+    silent: list[ClientError] | None = None,
 ) -> dict[TopicPartition, int]:
     """Return offsets of all partitions in ``metadata`` with one request to each leader; for other arguments see `list_offsets`.
 
-    Partitions that have no leader, have just moved or are deleted are missing.
+    Partitions that have no leader, have just moved or are deleted are missing. If the list ``silent`` is given, the errors
+    `NO_RESULT` of a leader are appended to it instead of raised, and the leader's partitions are missing too.
     """
     nodes = nodes_of(metadata)
     led: dict[int, dict[str, list[int]]] = {}
@@ -86,7 +92,13 @@ def offsets_by_leader(
             ],
             timeout_ms=round(1_000 * brokers.timeout_s),
         )
-        answer = brokers.until_final(f"asking for offsets of broker {leader}", partial(_ask, brokers, nodes[leader], request))
+        try:
+            answer = brokers.until_final(f"asking for offsets of broker {leader}", partial(_ask, brokers, nodes[leader], request))
+        except NO_RESULT as error:
+            if silent is None:
+                raise
+            silent.append(error)
+            continue
         for answered in answer.topics:
             offsets.update({(answered.name, p.partition_index): p.offset for p in answered.partitions if not p.error_code})
     return offsets

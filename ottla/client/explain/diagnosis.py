@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +14,10 @@ from ottla.client.admin.offsets import LATEST, list_offsets
 from ottla.client.admin.positions import GroupPosition
 from ottla.client.admin.transactions import OPEN_STATES, OpenTransaction, TransactionDescription
 from ottla.client.cluster import BrokerConnections, nodes_of
-from ottla.client.errors import KafkaAnswered, UnknownTopic, UnsupportedRequest
+from ottla.client.errors import NO_RESULT, UnknownTopic
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
-from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -99,15 +99,13 @@ def holding_ids(
     """Return the transactional id of the transaction that holds back each partition's last stable offset, with one request to each
     leader and one to each broker. ``metadata`` has the leaders.
 
-    Partitions are missing if no coordinator knows the transaction, or if the user may not see it.
+    Partitions are missing if no coordinator knows the transaction, if the user may not see it, or if a broker does not answer.
     """
-    producers: dict[TopicPartition, int] = {}
-    with suppress(KafkaAnswered, UnsupportedRequest):
-        producers = _first_producers(brokers, metadata, partitions)
+    producers = _first_producers(brokers, metadata, partitions)
     if not producers:
         return {}
-    with suppress(KafkaAnswered, UnsupportedRequest):
-        listed = transactions.list_transactions(brokers, states=OPEN_STATES, producer_ids=set(producers.values()))
+    with suppress(*NO_RESULT):
+        listed = transactions.list_transactions(brokers, states=OPEN_STATES, producer_ids=set(producers.values()), silent=[])
         ids = {one.producer_id: one.transactional_id for one in listed}
         return {partition: ids[producer] for partition, producer in producers.items() if producer in ids}
     return {}
@@ -116,11 +114,12 @@ def holding_ids(
 def _first_producers(
     brokers: BrokerConnections, metadata: MetadataResponse, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the producer id of each partition's first open transaction. Partitions with an error are omitted."""
-    nodes, led = nodes_of(metadata), dict[int, dict[str, list[int]]]()
+    """Return the producer id of each partition's first open transaction. Partitions with an error are omitted, and those whose
+    leader refuses the request or does not answer."""
+    nodes, led, held = nodes_of(metadata), dict[int, dict[str, list[int]]](), set(partitions)
     for topic in metadata.topics:
         for part in topic.partitions:
-            if (topic.name, part.partition_index) in partitions and part.leader_id in nodes:
+            if (topic.name, part.partition_index) in held and part.leader_id in nodes:
                 led.setdefault(part.leader_id, {}).setdefault(topic.name or "", []).append(part.partition_index)
     found: dict[TopicPartition, int] = {}
     for leader, wanted in led.items():
@@ -131,13 +130,19 @@ def _first_producers(
         def attempt(leader: int = leader, request: DescribeProducersRequest = request) -> Any:
             return brokers.ask(brokers.node(nodes[leader]), request)
 
-        for answered in brokers.until_final(f"asking broker {leader} for producers", attempt).topics:
-            for described in answered.partitions:
-                opened = [one for one in described.active_producers if one.current_txn_start_offset >= 0]
-                if opened and not described.error_code:
-                    first = min(opened, key=lambda one: one.current_txn_start_offset)
-                    found[answered.name, described.partition_index] = first.producer_id
+        with suppress(*NO_RESULT):
+            answer = brokers.until_final(f"asking broker {leader} for producers", attempt)
+            found.update(_first_of(answer))
     return found
+
+
+def _first_of(answer: DescribeProducersResponse) -> Iterator[tuple[TopicPartition, int]]:
+    for topic in answer.topics:
+        for described in topic.partitions:
+            opened = [one for one in described.active_producers if one.current_txn_start_offset >= 0]
+            if opened and not described.error_code:
+                first = min(opened, key=lambda one: one.current_txn_start_offset)
+                yield (topic.name, described.partition_index), first.producer_id
 
 
 @dataclass(slots=True, frozen=True)

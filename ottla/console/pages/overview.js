@@ -17,7 +17,7 @@ export const overview = {
       isElsewhere ? null : ["clock", o.clock_ms === null ? "machine" : `manual, at ${time(o.clock_ms)}`],
       ["topics", link(topicsOf(o), "topics")],
       ["groups", link(counted(o.groups), "groups")],
-      ["largest lag", o.largest_lag ? link(largestLag(o.largest_lag), "group", { name: o.largest_lag.group_id }) : "none"],
+      ["largest lag", largestLag(o)],
       ["transactional ids", link(counted(o.transactions), "transactions")],
       isElsewhere ? null : ["faults", link(String(o.faults), "steering")],
     ].filter(Boolean)),
@@ -51,7 +51,13 @@ export const overview = {
 const topicsOf = (o) => `${number(o.topics)} with ${number(o.partitions)} partitions` +
   (o.internal_topics ? `, and ${number(o.internal_topics)} internal` : "");
 
-const largestLag = ({ group_id, lag }) => `${number(lag)} of group ${group_id}`;
+// If the lag of some groups is not known in all partitions, the largest lag may be larger than the largest that is known.
+function largestLag({ largest_lag: largest, unknown_lags: unknown }) {
+  const groups = `the lag of ${number(unknown)} ${unknown === 1 ? "group" : "groups"} is not known`;
+  if (!largest) return unknown ? `unknown: ${groups}` : "none";
+  const text = `${unknown ? "at least " : ""}${number(largest.lag)} of group ${largest.group_id}`;
+  return [link(text, "group", { name: largest.group_id }), unknown ? `; ${groups}` : null];
+}
 
 const newest = (ids) => [
   el("h2", {}, "Newest transactions"),
