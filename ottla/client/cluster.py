@@ -6,8 +6,10 @@ Leaders, coordinators and the controller are looked up for each attempt, because
 from __future__ import annotations
 
 import functools
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -94,6 +96,22 @@ class BrokerConnections:
         self._leaders: dict[str, dict[int, BrokerNode]] = {}
         """The last results of `leader_nodes`, by topic."""
         self._has_answered = False
+        self._end_s = math.inf
+        """The time after which `until_final` sends no more requests; see `within`."""
+
+    @contextmanager
+    def within(self, limit_s: float, request_s: float) -> Iterator[None]:
+        """Limit the time of all requests in the ``with`` block to ``limit_s``, and the timeout of each to ``request_s``. Requests
+        after ``limit_s`` raise `TimedOut`; the last one may still take its timeout. Connections keep their timeouts, so those of
+        the block are not shared with requests outside of it."""
+        self.close()
+        timeout_s, self.timeout_s = self.timeout_s, min(self.timeout_s, request_s)
+        self._end_s = self._clock() + limit_s
+        try:
+            yield
+        finally:
+            self.timeout_s, self._end_s = timeout_s, math.inf
+            self.close()
 
     def close(self) -> None:
         """Close all connections. The next request opens a connection again."""
@@ -137,7 +155,9 @@ class BrokerConnections:
         `Unreachable` or `TimedOut`.
         """
         passing = RETRIABLE | {int(code) for code in also}
-        deadline, pause_s = self._clock() + self.timeout_s, FIRST_PAUSE_S
+        deadline, pause_s = min(self._clock() + self.timeout_s, self._end_s), FIRST_PAUSE_S
+        if self._clock() >= self._end_s:
+            raise TimedOut(f"{what}: no time is left for the request")
         while True:
             try:
                 return attempt()

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from ottla.client.admin.topic_groups import TopicGroups
+from ottla.client.errors import Unreachable
+from ottla.console.actions import topics
 from ottla.console.actions.registry import carried_out
 from tests.broker.view.viewed_world import ViewedWorld
 
@@ -24,6 +27,7 @@ def test_console_names_the_groups_with_committed_offsets_before_it_deletes_a_top
         shown = previewed(world, "t")
         assert shown["columns"] == ["group with committed offsets", "state", "partitions"]
         assert shown["rows"] == [["both", "Empty", 2], ["one", "Empty", 1]]
+        assert "could not be" not in shown["warning"]
 
 
 def test_console_shows_no_table_of_groups_for_a_topic_without_committed_offsets() -> None:
@@ -49,3 +53,17 @@ def test_console_counts_records_before_it_deletes_a_topic() -> None:
         assert (
             "2 partitions with up to 3 records (transaction markers count too) will be deleted;" in previewed(world, "t")["warning"]
         )
+
+
+def test_console_says_that_groups_could_not_be_read_before_it_deletes_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(ViewedWorld()) as world:
+        world.do("topic t")
+        assert "could not be read" not in previewed(world, "t")["warning"]
+        found = TopicGroups([], 3, [Unreachable("broker 2 does not answer")])
+        monkeypatch.setattr(topics, "topic_groups", lambda brokers, topic, indexes: found)
+        shown = previewed(world, "t")
+        assert shown["warning"].endswith(
+            "More groups may have committed offsets for this topic: some groups could not be listed (broker 2 does not answer),"
+            " and the offsets of 3 groups could not be read"
+        )
+        assert (shown["columns"], shown["rows"]) == ([], [])

@@ -18,6 +18,7 @@
 - `record_deletion`: deletes the oldest records of partitions (DeleteRecords, KIP-107).
 - `resets`: plans the reset of a group's offsets.
 - `strays`: lists stray directories (partition directories that belong to no topic) and problems of log directories.
+- `topic_groups`: finds the groups that have committed offsets for a topic, within a time limit.
 - `topics`: creates, lists, describes and deletes topics, adds partitions, and reads and changes configs of resources.
 - `transactions`: lists and describes transactions, aborts them as an operator, and finds hanging transactions (KIP-664).
 - `users`: lists, adds and removes the users of SCRAM (KIP-554).

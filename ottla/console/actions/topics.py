@@ -8,11 +8,10 @@ from typing import Annotated, Final
 import msgspec
 
 from ottla.client.admin import topics
-from ottla.client.admin.activity import committed_offsets
 from ottla.client.admin.config_effects import effect_warnings, without_effect
-from ottla.client.admin.groups import list_groups
 from ottla.client.admin.leadership import elect_leader
 from ottla.client.admin.offsets import ranges
+from ottla.client.admin.topic_groups import TopicGroups, topic_groups
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered
 from ottla.client.wording import counted, up_to_records
@@ -87,7 +86,8 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     topic: Name
 
     def preview(self, to: ActionClients) -> Effects:
-        what = counted(len(to.brokers.partitions(self.topic)), "partition")
+        indexes = to.brokers.partitions(self.topic)
+        what = counted(len(indexes), "partition")
         # Offsets cannot be counted if a partition has no leader, but the topic can be deleted.
         with suppress(KafkaAnswered):
             what += f" with {up_to_records(sum(end - start for start, end in ranges(to.brokers, self.topic).values()))}"
@@ -97,10 +97,11 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             warning += f". {self.topic} is an internal topic: deleting it loses {INTERNAL_STATE[self.topic]}"
         elif _creates_topics(to.brokers):
             warning += f". A running client may create the topic again, because {AUTO_CREATE} is true"
-        groups = _groups_with_offsets(to.brokers, self.topic)
+        found = topic_groups(to.brokers, self.topic, indexes)
+        groups = [[listing.group_id, listing.state, partitions] for listing, partitions in found.groups]
         return Effects(
             command=["topic", "delete", *(["--yes"] if is_internal else []), *named(self.topic)],
-            warning=warning,
+            warning=warning + _maybe_more(found),
             columns=["group with committed offsets", "state", "partitions"] if groups else [],
             **shortened(groups),
         )
@@ -119,16 +120,14 @@ def _creates_topics(brokers: BrokerConnections) -> bool:
     return any(config.name == AUTO_CREATE and config.value == "true" for config in configs)
 
 
-def _groups_with_offsets(brokers: BrokerConnections, topic: str) -> list[list[object]]:
-    """Return name, state and number of partitions of each group that has committed offsets for a topic. Groups that this user may
-    not see are omitted."""
-    try:
-        listings = list_groups(brokers, [])
-        committed = committed_offsets(brokers, listings)
-    except ClientError:
-        return []
-    counts = {group: sum(name == topic for name, _ in offsets) for group, offsets in committed.items()}
-    return [[one.group_id, one.state, counts[one.group_id]] for one in listings if counts.get(one.group_id)]
+def _maybe_more(found: TopicGroups) -> str:
+    """Say that groups may be missing in the preview, and why; empty if all groups could be read."""
+    reasons = []
+    if found.unlisted:
+        reasons.append(f"some groups could not be listed ({found.unlisted[0]})")
+    if found.unread:
+        reasons.append(f"the offsets of {counted(found.unread, 'group')} could not be read")
+    return f". More groups may have committed offsets for this topic: {', and '.join(reasons)}" if reasons else ""
 
 
 class ElectLeaders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
