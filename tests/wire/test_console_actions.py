@@ -112,7 +112,8 @@ def test_console_creates_and_deletes_topics(console: Console, unique: Callable[[
         way("add-partitions", topic=topic, partitions=4)
         assert len(console.client.topic(topic).partitions) == 4
         console.act("produce", topic=topic, value="v")
-        assert "4 partitions with up to 1 record (transaction markers count too) will" in console.preview("delete-topic", topic=topic)["warning"]
+        warning = console.preview("delete-topic", topic=topic)["warning"]
+        assert "4 partitions with up to 1 record (transaction markers count too) will be deleted" in warning
         way("delete-topic", topic=topic)
         wait_until(partial(console.lacks_topic, topic))
         assert "unknown topic" in console.refusal("delete-topic", topic=topic)
