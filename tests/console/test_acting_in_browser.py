@@ -143,7 +143,7 @@ def test_records_before_an_offset_are_deleted_in_the_web_console(opened: Browser
     assert made.flush(TIMEOUT_S) == 0
     opened.show("topic?name=orders")
     dialog(opened, "delete-records")
-    opened.wait_for_text("Up to 5 records will be deleted")
+    opened.wait_for_text("Up to 5 records (transaction markers count too) will be deleted")
     for place, missing in (("time", "give a date and a time after 1970"), ("offset", "give an offset")):
         choose(opened, "#act-place", place)
         opened.wait_for_text(missing)
