@@ -66,6 +66,6 @@ def test_coordinator_without_an_answer_does_not_hide_the_transactions_of_others(
     assert found(cluster(lists=answer)) == {("t", 0): "id-0", ("t", 1): "id-1"}
 
 
-def test_transactions_that_hold_back_partitions_are_unknown_to_a_user_who_may_not_list_them() -> None:
+def test_transactions_that_hold_back_partitions_are_unknown_without_permission_to_list() -> None:
     denied = ListTransactionsResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED)
     assert found(cluster(lists=denied)) == {}
