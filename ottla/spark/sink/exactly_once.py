@@ -231,9 +231,10 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> boo
         if batch > 0 and not may_skip:
             raise PipelineError(
                 f"the checkpoint is at batch {batch}, and it is unknown which batches were committed under this transactional id:"
-                " its group was deleted or has expired, or the id was changed. If the batch were written, records might be"
-                " duplicated. Give the transactional.id that the checkpoint was created with, or start over with a new"
-                " checkpoint and new topics"
+                " another sink was killed in the batch, or the group was deleted or has expired, or the id was changed. If the"
+                " batch were written, records might be duplicated. Start the other sink once more and stop it between two batches,"
+                " or give the transactional.id that the checkpoint was created with, or start over with a new checkpoint and new"
+                " topics"
             )
         return False
     if last.query != mark.query:

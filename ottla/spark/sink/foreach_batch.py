@@ -194,8 +194,8 @@ class ExactlyOnceSink:
         begin, end = query.checkpoint.begin_of(skipped.start), query.checkpoint.begin_of(batch)
         text = (
             f"{describe(skipped, begin, end)}: nothing was committed as {self._options.transactional_id!r}, but Spark has recorded"
-            " this as done: the function given to foreachBatch returned early or did not raise an error, or the progress was"
-            " deleted, or the transactional.id was changed"
+            " this as done: another sink wrote it, or the function given to foreachBatch returned early or did not raise an error,"
+            " or the progress was deleted, or the transactional.id was changed"
         )
         if not self._options.accepts_skipped:
             raise PipelineError(f"{text}. With skipped.batches=warn the stream continues after them")
