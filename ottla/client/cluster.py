@@ -97,7 +97,7 @@ class BrokerConnections:
         """The last results of `leader_nodes`, by topic."""
         self._has_answered = False
         self._end_s = math.inf
-        """The time after which `until_final` sends no more requests; see `within`."""
+        """The end of the time in which `until_final` sends requests; see `within`."""
 
     @contextmanager
     def within(self, limit_s: float, request_s: float) -> Iterator[None]:
@@ -358,6 +358,18 @@ class BrokerConnections:
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
+
+
+def led_partitions(metadata: MetadataResponse) -> dict[BrokerNode, dict[str, list[int]]]:
+    """Return the partitions of ``metadata`` as indexes by leader and topic. Partitions without a leader are omitted."""
+    nodes = nodes_of(metadata)
+    led: dict[BrokerNode, dict[str, list[int]]] = {}
+    for topic in metadata.topics:
+        for partition in topic.partitions:
+            if partition.leader_id in nodes:
+                of_leader = led.setdefault(nodes[partition.leader_id], {})
+                of_leader.setdefault(topic.name or "", []).append(partition.partition_index)
+    return led
 
 
 def nodes_of(metadata: MetadataResponse) -> dict[int, BrokerNode]:

@@ -118,10 +118,10 @@ async def of_producers(ports: Ports, producer_ids: Collection[int]) -> dict[int,
 async def holding_ids(ports: Ports, partitions: Sequence[TopicPartition]) -> list[str | None]:
     """Return the transactional id of the transaction that holds back each partition's last stable offset. None if this broker
     coordinates no such transaction."""
-    found = [holder(ports, topic, index) for topic, index in partitions]
-    known = await of_producers(ports, {one[1].producer_id for one in found if one is not None})
-    described = [None if one is None else known.get(one[1].producer_id) for one in found]
-    return [None if one is None else one.transactional_id for one in described]
+    holders = [holder(ports, topic, index) for topic, index in partitions]
+    producers = [None if found is None else found[1].producer_id for found in holders]
+    known = await of_producers(ports, {producer for producer in producers if producer is not None})
+    return [known[producer].transactional_id if producer in known else None for producer in producers]
 
 
 def _described(ports: Ports, metadata: TxnMetadata) -> TransactionDescription:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
-from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
+from ottla.client.cluster import BrokerConnections, BrokerNode, led_partitions
 from ottla.client.errors import NO_RESULT, ClientError, check
 from ottla.client.wire.connection import BrokerConnection
 from ottla.protocol.errors import Code
@@ -73,14 +73,8 @@ def offsets_by_leader(
     Partitions that have no leader, have just moved or are deleted are missing. If the list ``silent`` is given, the errors
     `NO_RESULT` of a leader are appended to it instead of raised, and the leader's partitions are missing too.
     """
-    nodes = nodes_of(metadata)
-    led: dict[int, dict[str, list[int]]] = {}
-    for topic in metadata.topics:
-        for partition in topic.partitions:
-            if partition.leader_id in nodes:
-                led.setdefault(partition.leader_id, {}).setdefault(topic.name or "", []).append(partition.partition_index)
     offsets: dict[TopicPartition, int] = {}
-    for leader, topics in led.items():
+    for leader, topics in led_partitions(metadata).items():
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=int(committed),
@@ -93,7 +87,8 @@ def offsets_by_leader(
             timeout_ms=round(1_000 * brokers.timeout_s),
         )
         try:
-            answer = brokers.until_final(f"asking for offsets of broker {leader}", partial(_ask, brokers, nodes[leader], request))
+            what = f"asking for offsets of broker {leader.node_id}"
+            answer = brokers.until_final(what, partial(_ask, brokers, leader, request))
         except NO_RESULT as error:
             if silent is None:
                 raise

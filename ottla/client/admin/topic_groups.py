@@ -24,7 +24,7 @@ from ottla.protocol.messages.offset_fetch import (
 )
 
 LIMIT_S: Final = 3.0
-"""Time, in seconds, after which no more groups are read."""
+"""Maximum time to read groups, in seconds."""
 REQUEST_S: Final = 1.0
 """Timeout of each request, in seconds, so that a broker that does not answer leaves time for the others."""
 MAX_ITEMS: Final = 10_000

@@ -13,7 +13,7 @@ from ottla.client.admin.groups import GroupDescription
 from ottla.client.admin.offsets import LATEST, list_offsets
 from ottla.client.admin.positions import GroupPosition
 from ottla.client.admin.transactions import OPEN_STATES, OpenTransaction, TransactionDescription
-from ottla.client.cluster import BrokerConnections, nodes_of
+from ottla.client.cluster import BrokerConnections, BrokerNode, led_partitions
 from ottla.client.errors import NO_RESULT, UnknownTopic
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
@@ -114,24 +114,23 @@ def holding_ids(
 def _first_producers(
     brokers: BrokerConnections, metadata: MetadataResponse, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the producer id of each partition's first open transaction. Partitions with an error are omitted, and those whose
-    leader refuses the request or does not answer."""
-    nodes, led, held = nodes_of(metadata), dict[int, dict[str, list[int]]](), set(partitions)
-    for topic in metadata.topics:
-        for part in topic.partitions:
-            if (topic.name, part.partition_index) in held and part.leader_id in nodes:
-                led.setdefault(part.leader_id, {}).setdefault(topic.name or "", []).append(part.partition_index)
-    found: dict[TopicPartition, int] = {}
-    for leader, wanted in led.items():
-        request = DescribeProducersRequest(
-            topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in wanted.items()]
-        )
+    """Return the producer id of each partition's first open transaction.
 
-        def attempt(leader: int = leader, request: DescribeProducersRequest = request) -> Any:
-            return brokers.ask(brokers.node(nodes[leader]), request)
+    A partition is omitted if it has an error, or if its leader refuses the request or does not answer.
+    """
+    held = set(partitions)
+    found: dict[TopicPartition, int] = {}
+    for leader, led in led_partitions(metadata).items():
+        wanted = {name: [index for index in indexes if (name, index) in held] for name, indexes in led.items()}
+        topics = [TopicRequest(name=name, partition_indexes=indexes) for name, indexes in wanted.items() if indexes]
+        if not topics:
+            continue
+
+        def attempt(leader: BrokerNode = leader, topics: list[TopicRequest] = topics) -> Any:
+            return brokers.ask(brokers.node(leader), DescribeProducersRequest(topics=topics))
 
         with suppress(*NO_RESULT):
-            answer = brokers.until_final(f"asking broker {leader} for producers", attempt)
+            answer = brokers.until_final(f"asking broker {leader.node_id} for producers", attempt)
             found.update(_first_of(answer))
     return found
 
