@@ -17,7 +17,7 @@ def prefer_standard_library() -> None:
 
 def main() -> int:
     prefer_standard_library()
-    # Imported after the path is sorted, because signal imports enum, and a file enum.py in PYTHONPATH would replace it.
+    # `signal` imports `enum`, which would be a user's enum.py in PYTHONPATH if the path were not sorted first.
     import signal
 
     is_server = sys.argv[1:2] == ["serve"]

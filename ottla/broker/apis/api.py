@@ -64,7 +64,7 @@ class WaitsFor(Enum):
     DURABILITY = "durability"
     """All writes must be durable. The handler itself waits for replicas, or reads only below the high watermark."""
     HANDLER = "handler"
-    """The handler has already waited for the writes that its response needs."""
+    """No writes: the handler itself waits, before it returns the response."""
 
 
 class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
